@@ -1,11 +1,11 @@
 package delay
 
 import (
-	"errors"
 	"math"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // hashAttraction maps "<item>" to "<with> <without>": impressions with the item on top that ended with and without a selection.
@@ -43,8 +43,8 @@ func newAttraction(nothing float64) *attraction {
 	})
 	a.counts = tableColumn{newColumn(&a.table.Totals, format[policy.Sums]{
 		hash: hashAttraction, pooled: true, rests: true,
-		append: func(dst []byte, s policy.Sums) []byte { return appendWords(dst, int64(s.R), s.N-int64(s.R)) },
-		parse:  parseAttraction,
+		append: func(dst []byte, s policy.Sums) []byte { return words.Append(dst, ' ', int64(s.R), s.N-int64(s.R)) },
+		read:   readAttraction,
 		equal:  same[policy.Sums],
 	}), a.table}
 	return a
@@ -164,17 +164,13 @@ func (a *attraction) share(i policy.Item, prior, kappa float64) policy.Estimate 
 	return policy.Estimate{Mean: min(max((e.R+float64(kappa*prior))/weight, leastShare), 1-leastShare), Weight: weight}
 }
 
-var errAttraction = errors.New("the value is not two numbers of impressions, of which one is above 0")
-
 // mostImpressions bounds counts that are read, so that their sums stay exact.
 const mostImpressions = 1 << 50
 
-func parseAttraction(value []byte) (policy.Sums, error) {
-	n, err := parseWords(value)
-	if err != nil || len(n) != 2 || slices.Max(n) == 0 || slices.Max(n) > mostImpressions {
-		return policy.Sums{}, errAttraction
-	}
-	return policy.Sums{N: n[0] + n[1], R: float64(n[0])}, nil
+func readAttraction(r *words.Reader) policy.Sums {
+	with, without := r.Int(0, mostImpressions), r.Int(0, mostImpressions)
+	r.Check(with+without > 0)
+	return policy.Sums{N: with + without, R: float64(with)}
 }
 
 func (a *attraction) status(perSelection float64) AttractionStatus {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // SilenceAges stores start times behind each item's count in hash "flights", and hashes of its own. Field values are decimal
@@ -57,7 +58,7 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	a.unwritten = false
 	e := a.now()
 	if early := a.ages[sideAbove].Early; a.since < -inflight.Never || early.Horizon > 0 {
-		to.value = appendWords(to.value[:0], a.since, a.grid.Horizon(), early.Horizon, early.Before)
+		to.value = words.Append(to.value[:0], ' ', a.since, a.grid.Horizon(), early.Horizon, early.Before)
 		r.Field(hashAges, fieldSince, to.value)
 	}
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
@@ -65,7 +66,7 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	to.value = e.appendTo(strconv.AppendInt(append(to.value, ' '), a.evidenceUntil(), 10))
 	r.Field(hashLearner, []byte(fieldSilence), to.value)
 	if e.below > 0 {
-		to.value = appendNumbers(to.value[:0], append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...))
+		to.value = words.AppendFloats(to.value[:0], ' ', append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...)...)
 		r.Field(hashLearner, []byte(fieldBelow), to.value[1:])
 	} else if a.wroteBelow {
 		r.Field(hashLearner, []byte(fieldBelow), nil)
@@ -74,15 +75,15 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 }
 
 func (e *estimated) appendTo(dst []byte) []byte {
-	return appendNumbers(dst, append([]float64{e.share, e.high, e.own, e.spread}, e.late[sideAbove].Shares()...))
+	return words.AppendFloats(dst, ' ', append([]float64{e.share, e.high, e.own, e.spread}, e.late[sideAbove].Shares()...)...)
 }
 
 // appendEstimate appends the last estimate as harvest writes it: field "silence", and after a newline field "below" if there is one.
 func (a *awaiting) appendEstimate(dst []byte) []byte {
 	e := &a.made
-	dst = e.appendTo(appendWords(dst, a.pass, e.until))
+	dst = e.appendTo(words.Append(dst, ' ', a.pass, e.until))
 	if e.below > 0 {
-		dst = appendNumbers(append(dst, '\n'), append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...))
+		dst = words.AppendFloats(append(dst, '\n'), ' ', append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...)...)
 	}
 	return dst
 }
@@ -129,7 +130,7 @@ func (a *awaiting) setAges(ages *sides, pass, newest, since *int64, field, value
 		to = newest
 	}
 	if to == newest || bytes.Equal(field, fieldPass) {
-		n, err := parsePass(value)
+		n, err := parseTime(value)
 		if err == nil {
 			*to = n
 		}
@@ -153,15 +154,10 @@ func (a *awaiting) setAges(ages *sides, pass, newest, since *int64, field, value
 // setSince reads field "since". If the horizon is longer now, all selections so far are early ones.
 func (s *sides) setSince(horizon int64, since *int64, value []byte) error {
 	var n [4]int64
-	words := bytes.Split(value, []byte{' '})
-	if len(words) != len(n) {
-		return errPass
-	}
-	for k, word := range words {
-		var err error
-		if n[k], err = parsePass(word); err != nil {
-			return err
-		}
+	r := words.Of(value, ' ')
+	r.Ints(n[:], inflight.Never, -inflight.Never)
+	if err := r.End(errTime); err != nil {
+		return err
 	}
 	*since = n[0]
 	early := inflight.Early{Horizon: n[2], Before: n[3]}
@@ -174,54 +170,34 @@ func (s *sides) setSince(horizon int64, since *int64, value []byte) error {
 
 // loadEstimate restores the estimate. One for another horizon is ignored: the next tick makes a new one.
 func (a *awaiting) loadEstimate(value []byte) error {
-	words := bytes.Split(value, []byte{' '})
-	if len(words) < 3 {
-		return errEstimate
-	}
-	until, err := parsePass(words[1])
-	if err != nil {
+	r := words.Of(value, ' ')
+	r.Word() // the tick, which is in hash "ages", too
+	until, share := readTime(&r), r.Float(0, 1)
+	high, own, spread := r.Float(0, 1), r.Float(0, 1), r.Float(0, 1)
+	late := inflight.NewDelayDistribution(r.Floats(0, 1))
+	if err := r.End(errEstimate); err != nil {
 		return err
 	}
-	numbers, err := parseShares(words[2:])
-	if err != nil {
-		return err
-	}
-	if len(numbers) < 4 {
-		return errEstimate
-	}
-	if late := inflight.NewDelayDistribution(numbers[4:]); late.Check(&a.grid) {
-		a.made.until, a.made.share, a.made.late[sideAbove] = until, numbers[0], late
-		a.made.values.set(numbers[1], numbers[2], numbers[3])
+	if late.Check(&a.grid) {
+		a.made.until, a.made.share, a.made.late[sideAbove] = until, share, late
+		a.made.values.set(high, own, spread)
 	}
 	return nil
 }
 
 // loadBelow restores the estimate for payoffs below the default, under the same condition.
 func (a *awaiting) loadBelow(value []byte) error {
-	numbers, err := parseShares(bytes.Split(value, []byte{' '}))
-	if err != nil {
+	r := words.Of(value, ' ')
+	below, low := r.Float(0, 1), r.Float(0, 1)
+	r.Check(r.Left())
+	late := inflight.NewDelayDistribution(r.Floats(0, 1))
+	if err := r.End(errEstimate); err != nil {
 		return err
 	}
-	a.wroteBelow = true
-	if len(numbers) < 3 {
-		return errEstimate
-	}
-	if late := inflight.NewDelayDistribution(numbers[2:]); late.Check(&a.grid) {
-		a.made.below, a.made.low, a.made.late[sideBelow] = numbers[0], numbers[1], late
+	if a.wroteBelow = true; late.Check(&a.grid) {
+		a.made.below, a.made.low, a.made.late[sideBelow] = below, low, late
 	}
 	return nil
-}
-
-// parseShares reads numbers in [0,1].
-func parseShares(words [][]byte) (numbers []float64, err error) {
-	for _, w := range words {
-		x, err := strconv.ParseFloat(string(w), 64)
-		if err != nil || !(x >= 0 && x <= 1) {
-			return nil, errEstimate
-		}
-		numbers = append(numbers, x)
-	}
-	return numbers, nil
 }
 
 // loaded ends loading. After a change of the horizon buckets are merged, since later ones would overlap them.

@@ -1,14 +1,15 @@
 package delay
 
 import (
-	"bytes"
-	"errors"
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 const (
@@ -50,10 +51,9 @@ func (b *BOLD) harvestInstance(r Recorder, i *instance) {
 }
 
 func (b *BOLD) harvestVector(r Recorder, i *instance, v *vector) {
-	b.field = strconv.AppendInt(b.field[:0], int64(i.number), 10)
+	b.field = words.Append(b.field[:0], ':', int64(i.number))
 	if b.index == LossByRank {
-		b.field = append(b.field, ':')
-		b.field = strconv.AppendInt(b.field, int64(v.length), 10)
+		b.field = words.Append(b.field[:0], ':', int64(i.number), int64(v.length))
 	}
 	if rounds := v.Rounds(); v.stored != rounds {
 		v.stored = rounds
@@ -99,13 +99,10 @@ func (b *BOLD) LoadField(hash string, field, value []byte) error {
 }
 
 func (b *BOLD) loadOutstanding(field, value []byte) error {
-	number, err := parseInt32(field)
-	if err != nil {
-		return fmt.Errorf("the instance is %w", err)
-	}
-	n, err := parseInt32(value)
-	if err != nil || n == 0 {
-		return fmt.Errorf("the value is %w, or 0", errNumber)
+	f, v := words.Of(field, ':'), words.Of(value, ' ')
+	number, n := int32(f.Int(0, math.MaxInt32)), int32(v.Int(1, math.MaxInt32))
+	if err := cmp.Or(f.End(errField), v.End(errValue)); err != nil {
+		return err
 	}
 	i := b.pool.make(number)
 	b.outstanding += int64(n - i.outstanding)
@@ -113,52 +110,36 @@ func (b *BOLD) loadOutstanding(field, value []byte) error {
 	return nil
 }
 
-// loadVector returns the vector that a field's beginning names, and the rest behind the colon.
-func (b *BOLD) loadVector(field []byte) (v *vector, rest []byte, err error) {
-	head, rest, _ := bytes.Cut(field, []byte{':'})
-	number, err := parseInt32(head)
-	if err != nil {
-		return nil, nil, fmt.Errorf("the instance is %w", err)
-	}
-	var length int32
+// readVector reads the number of an instance and, by rank, the length of lists.
+func (b *BOLD) readVector(field *words.Reader) (number, length int32) {
+	number = int32(field.Int(0, math.MaxInt32))
 	if b.index == LossByRank {
-		head, rest, _ = bytes.Cut(rest, []byte{':'})
-		if length, err = parseInt32(head); err != nil || length < 1 || length > maxLength {
-			return nil, nil, fmt.Errorf("the length is %w, or not within 1 and %d", errNumber, maxLength)
-		}
+		length = int32(field.Int(1, maxLength))
 	}
-	return b.pool.make(number).makeVector(length), rest, nil
+	return number, length
 }
 
 func (b *BOLD) loadRounds(field, value []byte) error {
-	rounds, err := parseInt(value)
-	if err != nil || rounds == 0 {
-		return fmt.Errorf("the value is %w, or 0", errNumber)
-	}
-	if bytes.HasSuffix(field, []byte{':'}) {
-		return errors.New("the field ends in a colon")
-	}
-	v, rest, err := b.loadVector(field)
-	if err != nil {
+	f, of := words.Of(field, ':'), words.Of(value, ' ')
+	number, length := b.readVector(&f)
+	rounds := of.Int(1, math.MaxInt64)
+	if err := cmp.Or(f.End(errField), of.End(errValue)); err != nil {
 		return err
 	}
-	if len(rest) > 0 {
-		return errors.New("the field goes on")
-	}
+	v := b.pool.make(number).makeVector(length)
 	v.SetRounds(rounds)
 	v.stored = rounds
 	return nil
 }
 
 func (b *BOLD) loadBlock(field, value []byte) error {
-	v, rest, err := b.loadVector(field)
-	if err != nil {
+	f := words.Of(field, ':')
+	number, length := b.readVector(&f)
+	block := int32(f.Int(0, math.MaxInt32))
+	if err := f.End(errField); err != nil {
 		return err
 	}
-	block, err := parseInt32(rest)
-	if err != nil {
-		return fmt.Errorf("the block is %w", err)
-	}
+	v := b.pool.make(number).makeVector(length)
 	limit := int(v.length)
 	if b.index == LossByItem {
 		limit = len(b.sums)

@@ -2,10 +2,12 @@ package delay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // storedHash is state of a learner in one hash of its own.
@@ -54,10 +56,14 @@ type format[S any] struct {
 	// carried says that Mergeable.Carry takes the values to another learner. They are not merged then.
 	carried bool
 	append  func(dst []byte, s S) []byte
-	// parse reads a value that append wrote, and fails on any other.
-	parse func(value []byte) (S, error)
+	// read reads a value that append wrote.
+	read  func(r *words.Reader) S
 	equal func(a, b S) bool
 }
+
+var errValue = errors.New("the value is not one of this hash")
+
+func (f *format[S]) parse(value []byte) (S, error) { return words.Parse(value, ' ', f.read, errValue) }
 
 // column holds one statistic by item: this partition's own values, those of other sources, and their totals. Its hash maps "<item>"
 // to the own value; zero is not stored. A new statistic takes a type of values that can be added, their format, and keepColumn.

@@ -1,8 +1,8 @@
 package delay
 
 import (
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // tally is a statistic that no learner has. It stands here at one place, as any new statistic does: a type of values, its format,
@@ -21,15 +22,9 @@ func (a tally) Add(b tally) tally { return tally{a.n + b.n, a.sum + b.sum} }
 func tallyColumn() column[tally] {
 	return newColumn(&policy.Totals[tally]{}, format[tally]{
 		hash: "tally", pooled: true,
-		append: func(dst []byte, t tally) []byte { return appendWords(dst, t.n, t.sum) },
-		parse: func(value []byte) (tally, error) {
-			n, err := parseWords(value)
-			if err != nil || len(n) != 2 {
-				return tally{}, errors.New("the value is not two numbers")
-			}
-			return tally{n[0], n[1]}, nil
-		},
-		equal: same[tally],
+		append: func(dst []byte, t tally) []byte { return words.Append(dst, ' ', t.n, t.sum) },
+		read:   func(r *words.Reader) tally { return tally{r.Int(0, math.MaxInt64), r.Int(0, math.MaxInt64)} },
+		equal:  same[tally],
 	})
 }
 

@@ -1,7 +1,6 @@
 package delay
 
 import (
-	"bytes"
 	"errors"
 	"math"
 	"math/bits"
@@ -11,6 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 	"github.com/ranker-worker/ranker-worker/policy/features"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // by switches to a grouping. The model is empty until all groups have been set.
@@ -60,10 +60,10 @@ func (u *contexts) takeGrouping(value []byte) (fit []byte, err error) {
 	if len(u.choices) == 1 {
 		return value, nil
 	}
-	number, fit, _ := bytes.Cut(value, []byte{endsGrouping})
-	n, err := strconv.ParseUint(string(number), 10, 31)
-	if err != nil || n >= uint64(len(u.choices)) {
-		return nil, errGrouping
+	r := words.Of(value, endsGrouping)
+	n, fit := r.Int(0, int64(len(u.choices))-1), r.Rest()
+	if err := r.End(errGrouping); err != nil {
+		return nil, err
 	}
 	if u.global == nil {
 		u.by(int(n))

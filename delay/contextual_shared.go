@@ -1,12 +1,12 @@
 package delay
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 func (u cellsHash) share(global statistic, source int32, number func(policy.Item) policy.Item) {
@@ -95,12 +95,13 @@ func (u *contexts) appendEstimate(dst []byte) []byte {
 }
 
 func (u *contexts) takeEstimate(t *policy.Table, text []byte) error {
-	word, text, _ := bytes.Cut(text, []byte{' '})
-	looked, err := parsePass(word)
-	if err != nil {
+	r := words.Of(text, ' ')
+	looked, text := readTime(&r), r.Rest()
+	if err := r.End(errTime); err != nil {
 		return err
 	}
-	if text, err = u.takeGrouping(text); err != nil {
+	text, err := u.takeGrouping(text)
+	if err != nil {
 		return err
 	}
 	u.settle(t)

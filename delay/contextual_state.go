@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 	"github.com/ranker-worker/ranker-worker/policy/features"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 func (cellsHash) about() hashInfo { return hashInfo{Pooled{Hash: hashCells, ByItem: true}, true} }
@@ -62,35 +65,25 @@ func (u *contexts) harvestFit(r Recorder, to *writer) {
 }
 
 func (u *contexts) appendCell(dst []byte, cell int32) []byte {
-	dst = strconv.AppendInt(dst, int64(cell/u.segments), 10)
-	if u.segments > 1 {
-		dst = strconv.AppendInt(append(dst, '|'), int64(cell%u.segments), 10)
+	if u.segments == 1 {
+		return words.Append(dst, '|', int64(cell))
 	}
-	return dst
+	return words.Append(dst, '|', int64(cell/u.segments), int64(cell%u.segments))
 }
 
-// parseCellName reads a name that appendCell wrote: the item's part, and the segment.
-func (u *contexts) parseCellName(field []byte) (item []byte, segment int32, err error) {
-	item, text, divided := bytes.Cut(field, []byte{'|'})
-	if divided != (u.segments > 1) {
-		return nil, 0, errCell
+// parseCellName reads a name that appendCell wrote: one of so many items, and the segment.
+func (u *contexts) parseCellName(field []byte, items int) (i policy.Item, segment int32, err error) {
+	r := words.Of(field, '|')
+	if i = readItem(&r, items); u.segments > 1 {
+		segment = int32(r.Int(0, int64(u.segments)-1))
 	}
-	if divided {
-		n, err := strconv.ParseInt(string(text), 10, 32)
-		if err != nil || n < 0 || int32(n) >= u.segments {
-			return nil, 0, errCell
-		}
-		segment = int32(n)
-	}
-	return item, segment, nil
+	return i, segment, r.End(errCell)
 }
 
 func (c *cellRows) append(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, c.awaited, 10)
-	if c.awaited > 0 {
-		for _, n := range c.x {
-			dst = strconv.AppendInt(append(dst, ' '), n, 10)
-		}
+	if c.awaited > 0 && len(c.x) > 0 {
+		dst = words.Append(append(dst, ' '), ' ', c.x...)
 	}
 	if len(c.rows) > 0 {
 		dst = c.rows.Append(append(dst, ' '))
@@ -107,43 +100,23 @@ var errCell = errors.New("the value is not a count of selections and the sums of
 // parseCell reads a value that harvest wrote: sums, and the item's category.
 func (u *contexts) parseCell(value []byte) (c cellRows, category []byte, err error) {
 	numbers, category, _ := bytes.Cut(value, beginsCategory)
-	c, err = u.parseRows(numbers)
-	return c, category, err
+	r := words.Of(numbers, ' ')
+	if c.awaited = r.Int(0, mostPayoffs); c.awaited > 0 && u.dim > 0 {
+		c.x = make([]int64, u.dim)
+		r.Ints(c.x, -features.One*c.awaited, features.One*c.awaited)
+	}
+	if r.Left() {
+		c.rows = history.Read(&r, u.readPaid)
+	}
+	return c, category, r.End(errCell)
 }
 
-func (u *contexts) parseRows(value []byte) (c cellRows, err error) {
-	word, rest, more := bytes.Cut(value, []byte{' '})
-	if c.awaited, err = parseInt(word); err != nil || c.awaited > mostPayoffs {
-		return c, errCell
-	}
-	for j := 0; c.awaited > 0 && j < u.dim; j++ {
-		if word, rest, more = bytes.Cut(rest, []byte{' '}); len(c.x) == 0 {
-			c.x = make([]int64, u.dim)
-		}
-		if c.x[j], err = strconv.ParseInt(string(word), 10, 64); err != nil || max(c.x[j], -c.x[j]) > features.One*c.awaited {
-			return c, errCell
-		}
-	}
-	if !more {
-		return c, nil
-	}
-	if c.rows, err = history.Parse(rest, u.paidOf); err != nil {
-		return c, errCell
-	}
-	return c, nil
-}
-
-// paidOf converts parsed numbers to sums; false where they are out of range.
-func (u *contexts) paidOf(numbers []int64) (p paidSums, ok bool) {
-	if len(numbers) != 2+u.dim {
-		return p, false
-	}
-	p = paidSums{numbers[0], numbers[1], numbers[2:]}
-	ok = p.N >= 1 && p.N <= mostPayoffs && max(p.R, -p.R)/history.Units <= p.N
-	for _, s := range p.S {
-		ok = ok && max(s, -s) <= features.One*p.N
-	}
-	return p, ok
+// readPaid reads a block's sums.
+func (u *contexts) readPaid(r *words.Reader) paidSums {
+	p := paidSums{r.Int(1, mostPayoffs), r.Int(-math.MaxInt64, math.MaxInt64), make([]int64, u.dim)}
+	r.Check(max(p.R, -p.R)/history.Units <= p.N)
+	r.Ints(p.S, -features.One*p.N, features.One*p.N)
+	return p
 }
 
 // mostPayoffs bounds the number of payoffs of parsed sums.
@@ -168,42 +141,31 @@ func appendLinear(dst []byte, l *contextual.Linear) []byte {
 	dst = l.Q.Append(dst)
 	at := 0
 	for j := range l.H {
-		for range j + 1 {
-			dst = strconv.AppendInt(append(dst, ' '), l.G[at], 10)
-			at++
-		}
+		dst = words.Append(append(dst, ' '), ' ', l.G[at:at+j+1]...)
 		dst = l.H[j].Append(append(dst, ' '))
+		at += j + 1
 	}
 	return dst
 }
 
 var errLinear = errors.New("the value is not the linear sums of as many features, or the field no block")
 
-func parseLinear(value []byte, dim int) (l *contextual.Linear, err error) {
-	l = contextual.NewLinear(dim)
-	words := bytes.Fields(value)
-	if len(words) != 2+len(l.G)+len(l.H) {
-		return nil, errLinear
+func parseLinear(value []byte, dim int) (*contextual.Linear, error) {
+	l, r := contextual.NewLinear(dim), words.Of(value, ' ')
+	wide := func() contextual.Wide {
+		w, err := contextual.ParseWide(r.Word())
+		r.Check(err == nil)
+		return w
 	}
-	if l.N, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil || max(l.N, -l.N) > mostPayoffs {
-		return nil, errLinear
-	}
-	if l.Q, err = contextual.ParseWide(words[1]); err != nil {
-		return nil, err
-	}
-	words = words[2:]
+	l.N, l.Q = r.Int(-mostPayoffs, mostPayoffs), wide()
 	at := 0
-	for j := range dim {
-		for range j + 1 {
-			if l.G[at], err = strconv.ParseInt(string(words[0]), 10, 64); err != nil {
-				return nil, errLinear
-			}
-			at, words = at+1, words[1:]
-		}
-		if l.H[j], err = contextual.ParseWide(words[0]); err != nil {
-			return nil, err
-		}
-		words = words[1:]
+	for j := range l.H {
+		r.Ints(l.G[at:at+j+1], math.MinInt64, math.MaxInt64)
+		l.H[j] = wide()
+		at += j + 1
+	}
+	if err := r.End(errLinear); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
@@ -237,11 +199,7 @@ func setRow(rows *linearRows, b inflight.Bucket, l *contextual.Linear) {
 }
 
 func (u cellsHash) load(field, value []byte, items int) error {
-	name, segment, err := u.parseCellName(field)
-	if err != nil {
-		return err
-	}
-	i, err := parseItem(name, items)
+	i, segment, err := u.parseCellName(field, items)
 	if err != nil {
 		return err
 	}
@@ -271,7 +229,7 @@ func (u linearHash) load(field, value []byte, _ int) error {
 }
 
 func (u *contexts) loadLooked(value []byte) (err error) {
-	u.looked, err = parsePass(value)
+	u.looked, err = parseTime(value)
 	return err
 }
 
@@ -284,11 +242,11 @@ func (u *contexts) loadFit(value []byte) error {
 }
 
 func (u cellsHash) setSource(source int32, field, value []byte, items Translate) {
-	name, segment, err := u.parseCellName(field)
+	theirs, segment, err := u.parseCellName(field, math.MaxInt32)
 	if err != nil {
 		return
 	}
-	if i, known := theirItem(name, items); known {
+	if i, known := items(theirs); known {
 		if cell, ok := u.cell(i, segment); ok {
 			u.takeCell(source, cell, value)
 		}

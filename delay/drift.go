@@ -2,13 +2,13 @@ package delay
 
 import (
 	"bytes"
-	"errors"
 	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // hashHistory maps "<item>" to its payoffs by start time of their selections (history.Rows). Field "pass" holds the tick up to
@@ -41,7 +41,7 @@ func newDrift(s Silence, table *policy.Table) *drift {
 		column: newColumn(&totals, format[history.Rows[history.Payoffs]]{
 			hash: hashHistory, pooled: true,
 			append: func(dst []byte, rows history.Rows[history.Payoffs]) []byte { return rows.Append(dst) },
-			parse:  history.ParsePayoffs,
+			read:   history.ReadRows,
 			equal:  slices.Equal[history.Rows[history.Payoffs]],
 		})}
 }
@@ -111,26 +111,23 @@ func (d *drift) harvest(r Recorder, to *writer) {
 	d.column.harvest(r, to)
 	if d.moved {
 		d.moved = false
-		to.value = appendWords(to.value[:0], d.pass, d.since)
+		to.value = words.Append(to.value[:0], ' ', d.pass, d.since)
 		r.Field(hashHistory, fieldPass, to.value)
 	}
 }
 
 func (d *drift) load(field, value []byte, items int) error {
 	if bytes.Equal(field, fieldPass) {
-		pass, since, err := parseFaded(value)
-		d.pass, d.since = pass, since
+		at, err := parseFaded(value)
+		d.pass, d.since = at[0], at[1]
 		return err
 	}
 	return d.column.load(field, value, items)
 }
 
 // parseFaded reads pass and since.
-func parseFaded(value []byte) (pass, since int64, err error) {
-	first, second, _ := bytes.Cut(value, []byte{' '})
-	pass, errPass := parsePass(first)
-	since, errSince := parsePass(second)
-	return pass, since, errors.Join(errPass, errSince)
+func parseFaded(value []byte) ([2]int64, error) {
+	return words.Parse(value, ' ', func(r *words.Reader) [2]int64 { return [2]int64{readTime(r), readTime(r)} }, errTime)
 }
 
 // loaded ends loading. After a change of the horizon buckets are merged.
@@ -144,8 +141,8 @@ func (d *drift) loaded() {
 
 func (d *drift) setSource(source int32, field, value []byte, items Translate) {
 	if bytes.Equal(field, fieldPass) {
-		if pass, since, err := parseFaded(value); value != nil && err == nil {
-			d.theirs[source], d.coming[source] = [2]int64{pass, since}, true
+		if at, err := parseFaded(value); err == nil {
+			d.theirs[source], d.coming[source] = at, true
 		} else {
 			delete(d.theirs, source)
 		}

@@ -1,13 +1,13 @@
 package delay
 
 import (
-	"bytes"
 	"errors"
 	"math"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // falls finds falls of shares of selections in this partition. It watches one item: its later impressions are compared with its earlier
@@ -115,22 +115,16 @@ var errFalls = errors.New("the value is not eight numbers behind a colon each, t
 
 // load reads the field that harvest wrote.
 func (f *falls) load(value []byte) error {
-	words := bytes.Split(value, []byte{':'})
-	var n [8]int64
-	if len(words) != 1+len(n) || len(words[0]) > 0 {
-		return errFalls
+	r := words.Of(value, ':')
+	r.Check(len(r.Word()) == 0)
+	var times [5]int64
+	r.Ints(times[:], inflight.Never, -inflight.Never)
+	item, with := r.Int(0, math.MaxInt32), r.Int(0, -inflight.Never)
+	all := r.Int(with, -inflight.Never)
+	if err := r.End(errFalls); err != nil {
+		return err
 	}
-	for k := range n {
-		var err error
-		if n[k], err = parsePass(words[1+k]); err != nil {
-			return err
-		}
-	}
-	item, with, all := n[5], n[6], n[7]
-	if item < 0 || item > math.MaxInt32 || with < 0 || all < with {
-		return errFalls
-	}
-	f.begins, f.since, f.newest, f.left, f.found = n[0], n[1], n[2], n[3], n[4]
+	f.begins, f.since, f.newest, f.left, f.found = times[0], times[1], times[2], times[3], times[4]
 	f.item, f.earlier = policy.Item(item), policy.Sums{N: all, R: float64(with)}
 	return nil
 }

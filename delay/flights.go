@@ -1,15 +1,13 @@
 package delay
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // hashFlights maps "<item>" to its number of selections in flight, if any. With SilenceAges their start times follow
@@ -38,7 +36,7 @@ func newFlights() *flights {
 	f.column = newColumn(&totals, format[itemFlights]{
 		hash: hashFlights, carried: true,
 		append: func(dst []byte, s itemFlights) []byte { return s.Spans.Append(strconv.AppendInt(dst, int64(s.N), 10)) },
-		parse:  f.parse,
+		read:   f.read,
 		equal:  itemFlights.equal,
 	})
 	f.mark = func(s itemFlights) int64 {
@@ -245,25 +243,13 @@ func (f *flights) Release(i policy.Item) {
 	}
 }
 
-var errSpans = errors.New("more selections have begun than are in flight")
-
-// parse reads an item's number of selections in flight, and their start times as far as they are known. Only SilenceAges keeps these.
-func (f *flights) parse(value []byte) (s itemFlights, err error) {
-	count, _, _ := bytes.Cut(value, []byte{' '})
-	n, err := parseInt(count)
-	if err != nil || n == 0 || n > 1<<53 {
-		return s, fmt.Errorf("the value is %w, or 0", errNumber)
+// read reads an item's number of selections in flight, and their start times as far as they are known. Only SilenceAges keeps these.
+func (f *flights) read(r *words.Reader) itemFlights {
+	s := itemFlights{policy.Count(r.Int(1, 1<<53)), inflight.ReadIntervals(r)}
+	if r.Check(s.Spans.Count() <= int64(s.N)); f.awaiting == nil {
+		s.Spans = nil
 	}
-	spans, err := inflight.ParseIntervals(value[len(count):])
-	switch {
-	case err != nil:
-		return s, err
-	case spans.Count() > n:
-		return s, errSpans
-	case f.awaiting == nil:
-		spans = nil
-	}
-	return itemFlights{policy.Count(n), spans}, nil
+	return s
 }
 
 // refresh recomputes the weights of our selections in flight after a new global estimate.

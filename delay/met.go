@@ -1,10 +1,11 @@
 package delay
 
 import (
-	"errors"
+	"math"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // firstMet is the event time in milliseconds at which an item was first met; 0: not yet. It depends on the log alone.
@@ -29,8 +30,8 @@ func newMet(s *features.Space) met {
 	totals.KeepApart() // only our own is read
 	return met{space: s, column: newColumn(&totals, format[firstMet]{
 		hash:   hashMet,
-		append: func(dst []byte, at firstMet) []byte { return appendWords(dst, int64(at)) },
-		parse:  parseMet,
+		append: func(dst []byte, at firstMet) []byte { return words.Append(dst, ' ', int64(at)) },
+		read:   func(r *words.Reader) firstMet { return firstMet(r.Int(1, math.MaxInt64)) },
 		equal:  same[firstMet],
 	})}
 }
@@ -46,16 +47,6 @@ func (m *met) meet(items []policy.Item, at int64) {
 // merge implements storedHash. Each partition reads its own times alone, so every one takes them over, with additive or without.
 func (m *met) merge(from storedHash, numbers []policy.Item, _ bool) error {
 	return m.column.merge(from, numbers, true)
-}
-
-var errMet = errors.New("the value is no time")
-
-func parseMet(value []byte) (firstMet, error) {
-	at, err := parseInt(value)
-	if err != nil || at == 0 {
-		return 0, errMet
-	}
-	return firstMet(at), nil
 }
 
 const hashMet = "met"

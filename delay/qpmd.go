@@ -1,12 +1,11 @@
 package delay
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
 	"iter"
+	"math"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // QPMD is QPM-D (paper, appendix C.2; P. Joulani, A. György, C. Szepesvári, "Online learning under delayed feedback", ICML 2013).
@@ -178,19 +177,11 @@ type loadedPayoff struct {
 const fieldHold = "hold"
 
 func (q *QPMD) loadHold(value []byte) error {
-	itemText, refText, found := bytes.Cut(value, []byte{' '})
-	if !found {
-		return errors.New("the value is not <item> <ref>")
-	}
-	i, err := parseItem(itemText, len(q.queues))
-	if err != nil {
+	r := words.Of(value, ' ')
+	h := hold{on: true, item: readItem(&r, len(q.queues)), ref: r.Int(0, math.MaxInt64)}
+	if err := r.End(errValue); err != nil {
 		return err
 	}
-	ref, err := parseInt(refText)
-	if err != nil {
-		return fmt.Errorf("the ref is %w", err)
-	}
-	q.hold = hold{on: true, item: i, ref: ref}
-	q.storedHold = q.hold
+	q.hold, q.storedHold = h, h
 	return nil
 }

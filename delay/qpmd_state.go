@@ -1,9 +1,7 @@
 package delay
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -11,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 const hashQueue = "queue"
@@ -35,9 +34,7 @@ func (q *QPMD) Harvest(r Recorder) {
 		r.Field(hashLearner, []byte(fieldHold), nil)
 		return
 	}
-	q.value = strconv.AppendInt(q.value[:0], int64(q.hold.item), 10)
-	q.value = append(q.value, ' ')
-	q.value = strconv.AppendInt(q.value, q.hold.ref, 10)
+	q.value = words.Append(q.value[:0], ' ', int64(q.hold.item), q.hold.ref)
 	r.Field(hashLearner, []byte(fieldHold), q.value)
 }
 
@@ -94,24 +91,11 @@ func (q *QPMD) Loaded() error {
 }
 
 func (q *QPMD) loadPayoff(field, value []byte) error {
-	itemText, indexText, found := bytes.Cut(field, []byte{':'})
-	if !found {
-		return errors.New("the field is not <item>:<index>")
-	}
-	i, err := parseItem(itemText, len(q.queues))
-	if err != nil {
+	f, v := words.Of(field, ':'), words.Of(value, ' ')
+	i, index := readItem(&f, len(q.queues)), f.Int(0, math.MaxInt64-1) // another index can follow
+	payoff := v.Float(-math.MaxFloat64, math.MaxFloat64)
+	if err := cmp.Or(f.End(errField), v.End(errValue)); err != nil {
 		return err
-	}
-	index, err := parseInt(indexText)
-	if err != nil {
-		return fmt.Errorf("the index is %w", err)
-	}
-	if index == math.MaxInt64 { // the next one would not exist
-		return errors.New("the index is too large")
-	}
-	payoff, err := strconv.ParseFloat(string(value), 64)
-	if err != nil || math.IsNaN(payoff) || math.IsInf(payoff, 0) {
-		return errors.New("the value is not a finite number")
 	}
 	if q.loading == nil {
 		q.loading = map[policy.Item][]loadedPayoff{}

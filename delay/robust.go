@@ -11,6 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // ErrRobust is wrapped by errors about Robust's settings.
@@ -108,11 +109,8 @@ func (r *recentItems) init(table *policy.Table) {
 	r.column = newColumn(&totals, format[recency.Packed]{
 		hash: hashRecent, pooled: true, rests: true,
 		append: func(dst []byte, p recency.Packed) []byte { return p.Rows(nil).Append(dst) },
-		parse: func(value []byte) (recency.Packed, error) {
-			rows, err := recency.ParseSelections(value)
-			return recency.Pack(rows), err
-		},
-		equal: same[recency.Packed],
+		read:   func(r *words.Reader) recency.Packed { return recency.Pack(recency.ReadSelections(r)) },
+		equal:  same[recency.Packed],
 	})
 }
 

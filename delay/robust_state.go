@@ -2,6 +2,7 @@ package delay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 func (r *Robust) Harvest(to Recorder) {
@@ -52,7 +54,7 @@ func (l *recentLevels) harvest(r Recorder, to *writer) {
 
 func (l *recentLevels) load(field, value []byte, _ int) (err error) {
 	if bytes.Equal(field, fieldPass) {
-		l.pass, err = parsePass(value)
+		l.pass, err = parseTime(value)
 		return err
 	}
 	rows, _, err := parseLevel(field, value)
@@ -91,20 +93,19 @@ func (l *recentLevels) merge(other storedHash, _ []policy.Item, additive bool) e
 	return nil
 }
 
+var errLevel = errors.New("the field is no level of buckets, or the value has no residuals in these")
+
 // parseLevel reads the rows of one level of buckets; the level is −1 if its number is malformed.
 func parseLevel(field, value []byte) (rows history.Rows[recency.Residual], level int32, err error) {
-	if level, err = parseInt32(field); err != nil || level >= blockLevels {
-		return nil, -1, fmt.Errorf("the level is %w, or too high", errNumber)
+	level, err = parseItem(field, blockLevels)
+	if err != nil {
+		return nil, -1, errLevel
 	}
-	if rows, err = recency.ParseResiduals(value); err != nil {
-		return nil, level, err
+	rows, err = words.Parse(value, ' ', recency.ReadResiduals, errLevel)
+	if slices.ContainsFunc(rows, func(x history.Row[recency.Residual]) bool { return int32(x.Level) != level }) {
+		err = errLevel
 	}
-	for _, x := range rows {
-		if int32(x.Level) != level {
-			return nil, level, fmt.Errorf("a block of level %d", x.Level)
-		}
-	}
-	return rows, level, nil
+	return rows, level, err
 }
 
 // Loaded implements Learner. It fails where buckets overlap.
@@ -143,7 +144,7 @@ const readPass = -1
 
 // setPass sets another source's tick; a malformed one counts as absent.
 func (l *recentLevels) setPass(source int32, value []byte) {
-	if pass, err := parsePass(value); err == nil {
+	if pass, err := parseTime(value); err == nil {
 		l.passes[source] = pass
 	} else {
 		delete(l.passes, source)

@@ -2,12 +2,11 @@ package delay
 
 import (
 	"encoding/binary"
-	"errors"
-	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 const hashSettled = "settled"
@@ -23,30 +22,23 @@ func settledColumn(all *inflight.Outcomes) column[inflight.Outcomes] {
 		hash: hashSettled, pooled: true, rests: true,
 		append: func(dst []byte, n inflight.Outcomes) []byte {
 			if n.Below == 0 {
-				return appendWords(dst, n.Paid, n.Unpaid)
+				return words.Append(dst, ' ', n.Paid, n.Unpaid)
 			}
-			return appendWords(dst, n.Paid, n.Unpaid, n.Below, n.Low)
+			return words.Append(dst, ' ', n.Paid, n.Unpaid, n.Below, n.Low)
 		},
-		parse: parseSettled,
+		read:  readSettled,
 		equal: same[inflight.Outcomes],
 	})
 }
 
-var errSettled = errors.New("the value is not two or four numbers with blanks between")
-
-func parseSettled(value []byte) (inflight.Outcomes, error) {
-	n, err := parseWords(value)
-	if err != nil || len(n) != 2 && len(n) != 4 || slices.Max(n) > 1<<53 {
-		return inflight.Outcomes{}, errSettled
+func readSettled(r *words.Reader) inflight.Outcomes {
+	const most = 1 << 53
+	o := inflight.Outcomes{Paid: r.Int(0, most), Unpaid: r.Int(0, most)}
+	if r.Left() {
+		o.Below, o.Low = r.Int(1, o.Paid), r.Int(0, most)
+		r.Check((o.Low-1)/history.Units < o.Below)
 	}
-	if len(n) == 2 {
-		return inflight.Outcomes{Paid: n[0], Unpaid: n[1]}, nil
-	}
-	o := inflight.Outcomes{Paid: n[0], Unpaid: n[1], Below: n[2], Low: n[3]}
-	if o.Below < 1 || o.Below > o.Paid || (o.Low-1)/history.Units >= o.Below {
-		return inflight.Outcomes{}, errSettled
-	}
-	return o, nil
+	return o
 }
 
 // packedOutcomes packs numbers of paid and unpaid selections as uvarints; if there are payoffs below the default, the two numbers about

@@ -1,7 +1,6 @@
 package delay
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // HashLearner holds a learner's single values, such as estimates.
@@ -61,85 +61,32 @@ func extend[T any](s []T, more int) []T {
 	return s
 }
 
+var errItem = errors.New("the field is not an item's number")
+
 // parseItem reads the number of one of so many items.
 func parseItem(text []byte, items int) (policy.Item, error) {
-	n, err := parseInt(text)
-	if err != nil {
-		return 0, fmt.Errorf("the item is %w", err)
-	}
-	if n >= int64(items) {
-		return 0, fmt.Errorf("there is no item %d among %d", n, items)
-	}
-	return policy.Item(n), nil
+	r := words.Of(text, ' ')
+	i := readItem(&r, items)
+	return i, r.End(errItem)
 }
 
-var errNumber = errors.New("not a number from 0 on in its shortest decimal form")
-
-// parseInt reads a number from 0 on in its shortest decimal form, so that a field's name has one spelling.
-func parseInt(text []byte) (int64, error) {
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || n < 0 || text[0] == '+' || text[0] == '-' || text[0] == '0' && len(text) > 1 {
-		return 0, errNumber
-	}
-	return n, nil
-}
-
-// appendWords appends decimal numbers with blanks between.
-func appendWords(dst []byte, numbers ...int64) []byte {
-	for k, n := range numbers {
-		if k > 0 {
-			dst = append(dst, ' ')
-		}
-		dst = strconv.AppendInt(dst, n, 10)
-	}
-	return dst
-}
-
-// parseWords reads numbers from 0 on that appendWords wrote, at least one.
-func parseWords(text []byte) (numbers []int64, err error) {
-	for word := range bytes.SplitSeq(text, []byte{' '}) {
-		n, err := parseInt(word)
-		if err != nil {
-			return nil, err
-		}
-		numbers = append(numbers, n)
-	}
-	return numbers, nil
-}
-
-func parseInt32(text []byte) (int32, error) {
-	n, err := parseInt(text)
-	if err != nil || n > math.MaxInt32 {
-		return 0, errNumber
-	}
-	return int32(n), nil
-}
+func readItem(r *words.Reader, items int) policy.Item { return policy.Item(r.Int(0, int64(items)-1)) }
 
 // theirItem returns our number of the item that another source's field names.
 func theirItem(field []byte, items Translate) (i policy.Item, known bool) {
-	theirs, err := parseInt32(field)
+	theirs, err := parseItem(field, math.MaxInt32)
 	if err != nil {
 		return 0, false
 	}
 	return items(theirs)
 }
 
-// appendNumbers appends each number behind a blank.
-func appendNumbers(dst []byte, all []float64) []byte {
-	for _, x := range all {
-		dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
-	}
-	return dst
-}
+var errTime = errors.New("the value is not a time")
 
-// parsePass reads an event time within ±inflight.Never.
-func parsePass(text []byte) (int64, error) {
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || n < inflight.Never || n > -inflight.Never {
-		return 0, errPass
-	}
-	return n, nil
-}
+func parseTime(text []byte) (int64, error) { return words.Parse(text, ' ', readTime, errTime) }
+
+// readTime reads an event time within ±inflight.Never.
+func readTime(r *words.Reader) int64 { return r.Int(inflight.Never, -inflight.Never) }
 
 // resyncs are the keys read so far, by source under resync.
 type resyncs[K comparable] map[int32]map[K]bool
@@ -158,5 +105,3 @@ func (r resyncs[K]) end(source int32) map[K]bool {
 	delete(r, source)
 	return read
 }
-
-var errPass = errors.New("the value is not a pass")

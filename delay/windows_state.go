@@ -3,11 +3,11 @@ package delay
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // Learned windows are stored alike by all learners. Hash "windows" maps an interval of windows and the length of its lists,
@@ -40,8 +40,8 @@ func (w *windows) harvest(r Recorder, to *writer) {
 
 // appendEstimate appends the last estimate: period, number of selections, noise and probabilities.
 func (w *windows) appendEstimate(dst []byte) []byte {
-	dst = appendWords(dst, w.period, w.from)
-	return appendNumbers(dst, append([]float64{w.noise}, w.q...))
+	dst = words.Append(dst, ' ', w.period, w.from)
+	return words.AppendFloats(dst, ' ', append([]float64{w.noise}, w.q...)...)
 }
 
 // prefixWindows begins the last line of a global learner's estimates.
@@ -105,7 +105,8 @@ func (w *windows) setSource(source int32, field, value []byte, _ Translate) {
 	}
 	var count int64
 	if value != nil {
-		if count, err = parseInt(value); err != nil {
+		r := words.Of(value, ' ')
+		if count = r.Int(0, math.MaxInt64); !r.Done() {
 			return
 		}
 	}
@@ -126,24 +127,18 @@ func (w *windows) isBeyond(i policy.Interval) bool {
 const openEnd = math.MaxInt
 
 func parseInterval(field []byte) (i policy.Interval, err error) {
-	parts := bytes.Split(field, []byte{':'})
-	if len(parts) != 3 {
-		return i, errInterval
-	}
-	for k, to := range [...]*int{&i.Low, &i.High, &i.Length} {
-		if *to = openEnd; k > 0 && len(parts[k]) == 0 {
-			continue
+	r := words.Of(field, ':')
+	i.Low = int(r.Int(1, policy.MaxWindows))
+	for _, to := range [...]*int{&i.High, &i.Length} {
+		word := r.Word()
+		if *to = openEnd; len(word) > 0 {
+			w := words.Of(word, ':')
+			*to = int(w.Int(0, policy.MaxWindows))
+			r.Check(w.Done())
 		}
-		x, err := parseInt32(parts[k])
-		if err != nil || x > policy.MaxWindows {
-			return i, errInterval
-		}
-		*to = int(x)
 	}
-	if i.Low < 1 || i.High < i.Low && i.High != policy.Blocked || i.Length < 1 {
-		return i, errInterval
-	}
-	return i, nil
+	r.Check((i.High >= i.Low || i.High == policy.Blocked) && i.Length >= 1)
+	return i, r.End(errInterval)
 }
 
 // load implements storedHash. Counts of windows beyond the longest are added to that.
@@ -152,9 +147,10 @@ func (w *windows) load(field, value []byte, _ int) error {
 	if err != nil {
 		return err
 	}
-	count, err := parseInt(value)
-	if err != nil || count == 0 || count > 1<<53 {
-		return fmt.Errorf("the value is %w, or 0", errNumber)
+	r := words.Of(value, ' ')
+	count := r.Int(1, 1<<53)
+	if err := r.End(errValue); err != nil {
+		return err
 	}
 	if w.counts == nil {
 		return nil
@@ -170,34 +166,16 @@ func (w *windows) load(field, value []byte, _ int) error {
 
 // loadEstimate reads the last estimate. One for another number of windows is outdated.
 func (w *windows) loadEstimate(value []byte) error {
-	parts := bytes.Split(value, []byte{' '})
-	if len(parts) < 4 {
-		return errors.New("the value is not <period> <selections> <noise> and probabilities")
-	}
-	period, err := parseInt(parts[0])
-	if err != nil {
-		return fmt.Errorf("the period is %w", err)
-	}
-	from, err := parseInt(parts[1])
-	if err != nil {
-		return fmt.Errorf("the number of selections is %w", err)
-	}
-	noise, err := strconv.ParseFloat(string(parts[2]), 64)
-	if err != nil || !(noise >= 0 && noise < 1) {
-		return errors.New("the noise is not a share")
-	}
-	q := make([]float64, 0, len(parts)-3)
+	r := words.Of(value, ' ')
+	period, from := r.Int(0, math.MaxInt64), r.Int(0, math.MaxInt64)
+	noise, q := r.Float(0, 1), r.Floats(math.SmallestNonzeroFloat64, 1)
 	var sum float64
-	for _, part := range parts[3:] {
-		x, err := strconv.ParseFloat(string(part), 64)
-		if err != nil || !(x > 0 && x <= 1) {
-			return errors.New("the estimate is not of probabilities")
-		}
-		q = append(q, x)
+	for _, x := range q {
 		sum += x
 	}
-	if !(math.Abs(sum-1) <= 1e-9) {
-		return fmt.Errorf("the estimate adds up to %v", sum)
+	r.Check(noise < 1 && math.Abs(sum-1) <= 1e-9)
+	if err := r.End(errEstimate); err != nil {
+		return err
 	}
 	if w.counts == nil {
 		return nil

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 const day = 86_400_000 // ms
@@ -66,7 +68,7 @@ func TestRows_ArePayoffsByBlock(t *testing.T) {
 			"": func(t *rapid.T) {
 				require.Equal(t, grouped(&g, all, pass), rows)
 				if len(rows) > 0 {
-					read, err := ParsePayoffs(rows.Append(nil))
+					read, err := words.Parse(rows.Append(nil), ' ', ReadRows, errText)
 					require.NoError(t, err)
 					require.Equal(t, rows, read)
 				}
@@ -117,15 +119,17 @@ func TestRows_ForgetHalfRatherThanOverflow(t *testing.T) {
 	require.Equal(t, most, most.Add(most))
 }
 
+var errText = errors.New("faulty")
+
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"", "10:0:1:0:0", "10:0:1:5:3 10:1:2:-1:1", "12:-3:7:1:1 10:5:1:1:1", "10:1:1:1:1 10:0:1:1:1",
 		"-1:0:1:1:1", "10:0:0:0:0", "10:0:1:1", "10:00:1:1:1", "63:0:1:1:1", "10:0:2147483648:2305843009213693952:0", "10", "10:0", "10:0:", "10:0:1:1:1:1:1"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		rows, err := ParsePayoffs(text)
+		rows, err := words.Parse(text, ' ', ReadRows, errText)
 		if err != nil {
-			require.ErrorIs(t, err, ErrText)
+			require.ErrorIs(t, err, errText)
 			return
 		}
 		require.Equal(t, string(text), string(rows.Append(nil)))

@@ -1,15 +1,9 @@
 package history
 
 import (
-	"bytes"
-	"errors"
-	"strconv"
-
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
-
-// ErrText is returned for text that Append cannot have written.
-var ErrText = errors.New("history: not buckets with their sums")
 
 // Append writes the rows, each as "level:index" and its sums, with blanks between.
 func (h Rows[S]) Append(dst []byte) []byte {
@@ -26,63 +20,30 @@ func (r *Row[S]) Append(dst []byte) []byte { return r.Sum.Append(inflight.Append
 
 // AppendNumbers writes each number behind a colon.
 func AppendNumbers(dst []byte, numbers ...int64) []byte {
-	for _, x := range numbers {
-		dst = strconv.AppendInt(append(dst, ':'), x, 10)
-	}
-	return dst
+	return words.Append(append(dst, ':'), ':', numbers...)
 }
 
-// mostNumbers bounds the numbers of a row.
-const mostNumbers = 66
-
-// Parse reads rows that Append wrote, at least one. sumsOf converts numbers; false if out of range. It fails with ErrText.
-func Parse[S Sums[S]](text []byte, sumsOf func(numbers []int64) (s S, ok bool)) (h Rows[S], err error) {
-	for word := range bytes.SplitSeq(text, []byte{' '}) {
-		x, err := parseRow(word, sumsOf)
-		if err != nil {
-			return nil, err
-		}
-		if last := len(h) - 1; last >= 0 && h[last].End() > x.Start() {
-			return nil, ErrText
-		}
+// Read reads rows that Append wrote, at least one. sums reads a row's numbers.
+func Read[S Sums[S]](r *words.Reader, sums func(r *words.Reader) S) (h Rows[S]) {
+	r.Check(r.Left())
+	var w words.Reader
+	for r.Left() {
+		w = words.Of(r.Word(), ':')
+		x := Row[S]{inflight.ReadBucket(&w), sums(&w)}
+		last := len(h) - 1
+		r.Check(w.Done() && (last < 0 || h[last].End() <= x.Start()))
 		h = append(h, x)
 	}
-	if !bytes.Equal(h.Append(nil), text) {
-		return nil, ErrText
+	if !r.Done() {
+		return nil
 	}
-	return h, nil
+	return h
 }
 
-func parseRow[S Sums[S]](word []byte, sumsOf func(numbers []int64) (S, bool)) (x Row[S], err error) {
-	level, rest, _ := bytes.Cut(word, []byte{':'})
-	index, rest, _ := bytes.Cut(rest, []byte{':'})
-	b, err := inflight.ParseBucket(word[:min(len(word), len(level)+1+len(index))])
-	if err != nil {
-		return x, ErrText
-	}
-	numbers := make([]int64, 0, mostNumbers)
-	for text := range bytes.SplitSeq(rest, []byte{':'}) {
-		n, err := strconv.ParseInt(string(text), 10, 64)
-		if err != nil || len(numbers) == mostNumbers {
-			return x, ErrText
-		}
-		numbers = append(numbers, n)
-	}
-	s, ok := sumsOf(numbers)
-	if !ok {
-		return x, ErrText
-	}
-	return Row[S]{b, s}, nil
-}
+// ReadRows reads rows of payoffs.
+func ReadRows(r *words.Reader) Rows[Payoffs] { return Read(r, ReadPayoffs) }
 
-// ParsePayoffs reads rows of payoffs; it fails with ErrText.
-func ParsePayoffs(text []byte) (Rows[Payoffs], error) { return Parse(text, PayoffsFrom) }
-
-// PayoffsFrom converts a row's numbers to sums; false if they are out of range.
-func PayoffsFrom(numbers []int64) (p Payoffs, ok bool) {
-	if len(numbers) != 3 {
-		return p, false
-	}
-	p = Payoffs{numbers[0], numbers[1], numbers[2]}
-	return p, p.N >= 1 && p.N <= Full && p.R <= Most && p.R >= -Most && p.Q <= Most && p.Q >= 0
+// ReadPayoffs reads a row's sums of payoffs.
+func ReadPayoffs(r *words.Reader) Payoffs {
+	return Payoffs{N: r.Int(1, Full), R: r.Int(-Most, Most), Q: r.Int(0, Most)}
 }

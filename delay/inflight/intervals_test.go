@@ -92,7 +92,7 @@ func TestSpans_AreTimesByBlock(t *testing.T) {
 				require.Equal(t, append(Intervals{}, grouped(&g, open, pass)...), append(Intervals{}, spans...))
 				require.EqualValues(t, len(open), spans.Count())
 				text := spans.Append(nil)
-				read, err := ParseIntervals(text)
+				read, err := parseIntervals(text)
 				require.NoError(t, err)
 				require.Equal(t, append(Intervals{}, spans...), append(Intervals{}, read...))
 			},

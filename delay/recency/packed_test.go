@@ -9,6 +9,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // drawRows draws rows of few or many payoffs, as conversions or any numbers, of times before and after 0.
@@ -47,9 +48,9 @@ func TestPacked_IsItsRows(t *testing.T) {
 func TestPacked_Extremes(t *testing.T) {
 	for _, text := range []string{"46:-4:2147483648:2305843009213693952:2305843009213693952:2199023255552000", "10:0:1:-2305843009213693952:0:0",
 		"10:-60000000000:1:-1:1:1 10:60000000000:7:1073741824:1073741823:9"} {
-		rows, err := ParseSelections([]byte(text))
+		rows, err := words.Parse([]byte(text), ' ', ReadSelections, ErrText)
 		if err != nil { // beyond the bounds of this kind of row
-			require.ErrorIs(t, err, history.ErrText)
+			require.ErrorIs(t, err, ErrText)
 			continue
 		}
 		require.Equal(t, text, string(Pack(rows).Rows(nil).Append(nil)))

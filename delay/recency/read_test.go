@@ -13,6 +13,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 func newRand(t testing.TB, seed uint64) *rand.Rand {
@@ -254,19 +255,19 @@ func TestSums_Text(t *testing.T) {
 		rows.Count(&g, at*3000, g.Tick(150_000), SelectionOf(float64(at%3)/2, 0.001*float64(at%7)))
 		levels.Count(&g, at*3000, g.Tick(150_000), ResidualOf(float64(at%3)/2, 0.7))
 	}
-	gotRows, err := ParseSelections(rows.Append(nil))
+	gotRows, err := words.Parse(rows.Append(nil), ' ', ReadSelections, ErrText)
 	require.NoError(t, err)
 	require.Equal(t, rows, gotRows)
-	gotLevels, err := ParseResiduals(levels.Append(nil))
+	gotLevels, err := words.Parse(levels.Append(nil), ' ', ReadResiduals, ErrText)
 	require.NoError(t, err)
 	require.Equal(t, levels, gotLevels)
 	for _, faulty := range []string{"", "10:0:1:1:1", "10:0:1:1:1:-1", "10:0:0:0:0:0", "10:0:1:1:1:1:1", "10:0:1:1:1:9223372036854775807"} {
-		_, err := ParseSelections([]byte(faulty))
-		require.ErrorIs(t, err, history.ErrText, faulty)
+		_, err := words.Parse([]byte(faulty), ' ', ReadSelections, ErrText)
+		require.ErrorIs(t, err, ErrText, faulty)
 	}
 	for _, faulty := range []string{"", "10:0", "10:0:1", "10:0:0:0", "10:0:1:1:1", "10:0:1:9223372036854775807"} {
-		_, err := ParseResiduals([]byte(faulty))
-		require.ErrorIs(t, err, history.ErrText, faulty)
+		_, err := words.Parse([]byte(faulty), ' ', ReadResiduals, ErrText)
+		require.ErrorIs(t, err, ErrText, faulty)
 	}
 }
 

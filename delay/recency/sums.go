@@ -6,6 +6,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // Selections are sums over an item's ended selections.
@@ -45,15 +46,10 @@ func (s Selections) Bounded() Selections {
 
 func (s Selections) Append(dst []byte) []byte { return history.AppendNumbers(dst, s.N, s.R, s.Q, s.D) }
 
-// ParseSelections reads rows that Append wrote; it fails with history.ErrText.
-func ParseSelections(text []byte) (history.Rows[Selections], error) {
-	return history.Parse(text, func(numbers []int64) (s Selections, ok bool) {
-		last := len(numbers) - 1
-		s.Payoffs, ok = history.PayoffsFrom(numbers[:max(0, last)])
-		if ok {
-			s.D = numbers[last]
-		}
-		return s, ok && s.D >= 0 && s.D <= history.Full*chanceUnits/leastCounted
+// ReadSelections reads rows that Append wrote.
+func ReadSelections(r *words.Reader) Rows {
+	return history.Read(r, func(r *words.Reader) Selections {
+		return Selections{history.ReadPayoffs(r), r.Int(0, history.Full*chanceUnits/leastCounted)}
 	})
 }
 
@@ -99,13 +95,9 @@ func (s Residual) Bounded() Residual {
 
 func (s Residual) Append(dst []byte) []byte { return history.AppendNumbers(dst, s.N, s.U) }
 
-// ParseResiduals reads rows that Append wrote; it fails with history.ErrText.
-func ParseResiduals(text []byte) (history.Rows[Residual], error) {
-	return history.Parse(text, func(numbers []int64) (s Residual, ok bool) {
-		if len(numbers) != 2 {
-			return s, false
-		}
-		s = Residual{numbers[0], numbers[1]}
-		return s, s.N >= 1 && s.N <= history.Full && s.U <= history.Most && s.U >= -history.Most
+// ReadResiduals reads rows that Append wrote.
+func ReadResiduals(r *words.Reader) history.Rows[Residual] {
+	return history.Read(r, func(r *words.Reader) Residual {
+		return Residual{r.Int(1, history.Full), r.Int(-history.Most, history.Most)}
 	})
 }
