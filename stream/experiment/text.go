@@ -3,9 +3,10 @@ package experiment
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"strconv"
-	"strings"
+
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // Stored values are words separated by spaces: the version, 1, the experiment's run, then values. Readers refuse unknown versions. A later
@@ -22,13 +23,13 @@ var (
 // Version is the first word of a stored value.
 const Version = "1"
 
-// Words returns the words of a stored value behind the version. It fails with ErrText.
-func Words(text string) ([]string, error) {
-	w := strings.Split(text, " ")
-	if w[0] != Version {
-		return nil, fmt.Errorf("%w: version %.10q, known is %s", ErrText, w[0], Version)
+// Words returns a reader of the words behind a stored value's version. It fails with ErrText.
+func Words(text string) (words.Reader, error) {
+	r := words.Of(text, ' ')
+	if version := r.Word(); string(version) != Version {
+		return r, fmt.Errorf("%w: version %.10q, known is %s", ErrText, version, Version)
 	}
-	return w[1:], nil
+	return r, nil
 }
 
 // Head writes the version and the run, with which each stored value of the experiment begins.
@@ -36,46 +37,55 @@ func (e *Experiment) Head(dst []byte) []byte {
 	return strconv.AppendInt(append(dst, Version+" "...), int64(e.Run), 10)
 }
 
-// Words returns the words of a stored value behind Head. It fails with ErrText or ErrRun.
-func (e *Experiment) Words(text string) ([]string, error) {
-	w, err := Words(text)
+// Words returns a reader of the words behind a stored value's Head. It fails with ErrText or ErrRun.
+func (e *Experiment) Words(text string) (words.Reader, error) {
+	r, err := Words(text)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	var run [1]int64
-	if len(w) == 0 || !numbers(run[:], w[0]) {
-		return nil, ErrText
+	run := r.Int(math.MinInt64, math.MaxInt64)
+	if r.Faulty() {
+		return r, ErrText
 	}
-	if run[0] != int64(e.Run) {
-		return nil, fmt.Errorf("%w: %d, this is %d", ErrRun, run[0], e.Run)
+	if run != int64(e.Run) {
+		return r, fmt.Errorf("%w: %d, this is %d", ErrRun, run, e.Run)
 	}
-	return w[1:], nil
+	return r, nil
+}
+
+// byArm returns readers of the words that are left, one for each arm. It fails with ErrArms.
+func (e *Experiment) byArm(r *words.Reader, sep byte) ([]words.Reader, error) {
+	all := make([]words.Reader, len(e.Arms))
+	for arm := range all {
+		all[arm] = words.Of(r.Word(), sep)
+	}
+	return all, r.End(ErrArms)
 }
 
 // AppendCohort writes a cohort's sums, <units>:<X>:<Q>:<Z>:<S>:<M> for each arm in the order of names, with the sums of Counts.
 func (e *Experiment) AppendCohort(dst []byte, by []Counts) []byte {
 	dst = e.Head(dst)
 	for _, c := range by {
-		dst = appendNumbers(append(dst, ' '), c.N, c.X, c.Q, c.Z, c.S, c.M)
+		dst = words.Append(append(dst, ' '), ':', c.N, c.X, c.Q, c.Z, c.S, c.M)
 	}
 	return dst
 }
 
 // ParseCohort reads the output of AppendCohort. It fails with ErrText or ErrRun.
 func (e *Experiment) ParseCohort(text string) (by []Counts, err error) {
-	words, err := e.Words(text)
+	r, err := e.Words(text)
 	if err != nil {
 		return nil, err
 	}
-	if len(words) != len(e.Arms) {
-		return nil, ErrArms
+	arms, err := e.byArm(&r, ':')
+	if err != nil {
+		return nil, err
 	}
-	for _, w := range words {
-		var x [6]int64
-		if !numbers(x[:], w) || !plausible(x[0], x[1:]...) {
-			return nil, ErrText
+	for _, w := range arms {
+		by = append(by, Counts{w.Int(0, mostCounted), readSum(&w), readSum(&w), readSum(&w), readSum(&w), readSum(&w)})
+		if err := w.End(ErrText); err != nil {
+			return nil, err
 		}
-		by = append(by, Counts{x[0], x[1], x[2], x[3], x[4], x[5]})
 	}
 	return by, nil
 }
@@ -86,35 +96,38 @@ func (e *Experiment) AppendTotals(dst []byte, t Totals) []byte {
 	dst = e.Head(dst)
 	for arm, s := range t {
 		dst = append(append(dst, ' '), e.label(arm)...)
-		dst = appendNumbers(append(dst, ':'), s.N, s.X, s.D, s.E, s.Z, s.S, s.M)
+		dst = words.Append(append(dst, ':'), ':', s.N, s.X, s.D, s.E, s.Z, s.S, s.M)
 	}
 	return dst
 }
 
 // ParseTotals reads the output of AppendTotals. It fails with ErrText, ErrRun or ErrArms.
 func (e *Experiment) ParseTotals(text string) (t Totals, err error) {
-	words, err := e.Words(text)
+	r, err := e.Words(text)
 	if err != nil {
 		return nil, err
 	}
-	return e.TotalsOf(words)
+	return e.ReadTotals(&r)
 }
 
-// TotalsOf reads the words behind Head. It fails with ErrText or ErrArms.
-func (e *Experiment) TotalsOf(words []string) (t Totals, err error) {
-	if len(words) != len(e.Arms) {
-		return nil, ErrArms
+// ReadTotals reads the words behind Head. It fails with ErrText or ErrArms.
+func (e *Experiment) ReadTotals(r *words.Reader) (t Totals, err error) {
+	arms, err := e.byArm(r, ':')
+	if err != nil {
+		return nil, err
 	}
-	for arm, w := range words {
-		rest, same := strings.CutPrefix(w, e.label(arm)+":")
-		if !same {
+	for arm, w := range arms {
+		if string(w.Word())+":"+string(w.Word()) != e.label(arm) {
 			return nil, ErrArms
 		}
-		var x [7]int64
-		if !numbers(x[:], rest) || x[0] < 0 || x[0] > mostUnits || x[1] < 0 || x[1] > x[0]*perTotal || x[3] < 0 || !plausible(0, x[4:]...) {
-			return nil, ErrText
+		s := Sums{N: w.Int(0, mostUnits)}
+		s.X = w.Int(0, s.N*perTotal)
+		s.D, s.E = w.Int(math.MinInt64, math.MaxInt64), w.Int(0, math.MaxInt64)
+		s.Z, s.S, s.M = readSum(&w), readSum(&w), readSum(&w)
+		if err := w.End(ErrText); err != nil {
+			return nil, err
 		}
-		t = append(t, Sums{x[0], x[1], x[2], x[3], x[4], x[5], x[6]})
+		t = append(t, s)
 	}
 	return t, nil
 }
@@ -134,7 +147,7 @@ func (e *Experiment) AppendGroups(dst []byte, groups Groups, from, to int) []byt
 	dst = e.Head(dst)
 	for k := from; k < to; k++ {
 		if g := groups[k]; g != (Group{}) {
-			dst = appendNumbers(append(dst, ' '), int64(k), g.N, g.X)
+			dst = words.Append(append(dst, ' '), ':', int64(k), g.N, g.X)
 		}
 	}
 	return dst
@@ -143,86 +156,60 @@ func (e *Experiment) AppendGroups(dst []byte, groups Groups, from, to int) []byt
 // ParseGroups replaces groups from and up to the same numbers by the output of AppendGroups. It fails with ErrText or ErrRun, and then
 // changes none.
 func (e *Experiment) ParseGroups(text string, groups Groups, from, to int) error {
-	words, err := e.Words(text)
+	r, err := e.Words(text)
 	if err != nil {
 		return err
 	}
 	read := make(Groups, to-from)
-	last := int64(from) - 1
-	for _, w := range words {
-		var x [3]int64
-		if !numbers(x[:], w) || x[0] <= last || x[0] >= int64(to) || !plausible(x[1], x[2]) {
-			return ErrText
+	for last := int64(from) - 1; r.Left(); {
+		w := words.Of(r.Word(), ':')
+		last = w.Int(last+1, int64(to)-1)
+		g := Group{w.Int(0, mostCounted), readSum(&w)}
+		if err := w.End(ErrText); err != nil {
+			return err
 		}
-		last = x[0]
-		read[x[0]-int64(from)] = Group{x[1], x[2]}
+		read[last-int64(from)] = g
 	}
 	copy(groups[from:to], read)
 	return nil
 }
 
-// mostUnits bounds units in totals, and mostPayoffs sums in cohorts.
+// mostUnits bounds units in totals, mostCounted in others, and mostPayoffs sums.
 const (
 	mostUnits   = 1 << 42
+	mostCounted = 1 << 32
 	mostPayoffs = 1 << 62
 )
 
-// plausible reports whether n units can have these sums of payoffs.
-func plausible(n int64, sums ...int64) bool {
-	for _, x := range sums {
-		if x < 0 || x > mostPayoffs {
-			return false
-		}
-	}
-	return n >= 0 && n <= 1<<32
+// readSum reads a sum of payoffs.
+func readSum(r *words.Reader) int64 { return r.Int(0, mostPayoffs) }
+
+// readAny reads a sum that may be negative.
+func readAny(r *words.Reader) int64 { return r.Int(-mostPayoffs, mostPayoffs) }
+
+func readEntry(r *words.Reader) EntrySums {
+	return EntrySums{r.Int(-mostUnits, mostUnits), readAny(r), readAny(r)}
 }
 
-// within reports whether no number is farther from 0.
-func within(most int64, numbers ...int64) bool {
-	return !slices.ContainsFunc(numbers, func(n int64) bool { return n < -most || n > most })
-}
-
-// appendNumbers writes numbers separated by colons.
-func appendNumbers(dst []byte, x ...int64) []byte {
-	for i, n := range x {
-		if i > 0 {
-			dst = append(dst, ':')
-		}
-		dst = strconv.AppendInt(dst, n, 10)
-	}
-	return dst
-}
-
-// numbers reads len(dst) numbers, as written by appendNumbers.
-func numbers(dst []int64, text string) bool {
-	for i := range dst {
-		word, rest, more := strings.Cut(text, ":")
-		if more != (i < len(dst)-1) {
-			return false
-		}
-		n, err := strconv.ParseInt(word, 10, 64)
-		if err != nil || strconv.FormatInt(n, 10) != word {
-			return false
-		}
-		dst[i], text = n, rest
-	}
-	return true
+// readPaid reads Paid with up to so many payoffs.
+func readPaid(r *words.Reader, most int64) Paid {
+	return Paid{r.Int(-most, most), readAny(r), readAny(r), readAny(r), readAny(r)}
 }
 
 // AppendRunOff writes a run-off's ended buckets: the numbers of the last one and of the first entry bucket, then a word for each arm in the
 // order of names. It is <N>:<Z>:<S> of each entry bucket, the oldest first, in which all with lag 32 or more are one. Then follow
 // <K>:<X>:<Q>:<U>:<M> of Paid by lag.
 func (e *Experiment) AppendRunOff(dst []byte, r *RunOff) []byte {
-	dst = appendNumbers(append(e.Head(dst), ' '), r.last, r.from)
+	dst = words.Append(append(e.Head(dst), ' '), ':', r.last, r.from)
 	for arm := range e.Arms {
 		s := r.old[arm]
-		dst = appendNumbers(append(dst, ' '), s.N, s.Z, s.S)
+		dst = words.Append(append(dst, ' '), ':', s.N, s.Z, s.S)
 		for l := Lags - 2; l >= 0; l-- {
 			s := r.entered[l][arm]
-			dst = appendNumbers(append(dst, ':'), s.N, s.Z, s.S)
+			dst = words.Append(append(dst, ':'), ':', s.N, s.Z, s.S)
 		}
 		for _, s := range r.lags[arm] {
-			dst = appendNumbers(append(dst, ':'), s.K, s.X, s.Q, s.U, s.M)
+			dst = words.Append(append(dst, ':'), ':', s.K, s.X, s.Q, s.U, s.M)
 		}
 	}
 	return dst
@@ -231,45 +218,37 @@ func (e *Experiment) AppendRunOff(dst []byte, r *RunOff) []byte {
 // ParseRunOff replaces a run-off's ended buckets by the output of AppendRunOff. It fails with ErrText, ErrRun or ErrArms, and then changes
 // nothing.
 func (e *Experiment) ParseRunOff(text string, r *RunOff) error {
-	words, err := e.Words(text)
+	of, err := e.Words(text)
 	if err != nil {
 		return err
 	}
-	if len(words) != 1+len(e.Arms) {
-		return ErrArms
+	bounds := words.Of(of.Word(), ':')
+	arms, err := e.byArm(&of, ':')
+	if err != nil {
+		return err
 	}
-	var bounds [2]int64
-	const ofEntry, ofLag = 3, 5
-	all := make([][(ofEntry + ofLag) * Lags]int64, len(e.Arms))
-	if !numbers(bounds[:], words[0]) {
-		return ErrText
+	last, from := bounds.Int(math.MinInt64, math.MaxInt64), bounds.Int(math.MinInt64, math.MaxInt64)
+	if err := bounds.End(ErrText); err != nil {
+		return err
 	}
-	for arm := range all {
-		x := all[arm][:]
-		if !numbers(x, words[1+arm]) {
-			return ErrText
-		}
-		if !within(mostPayoffs, x...) {
-			return ErrText
-		}
-		for l := range Lags {
-			if !within(mostUnits, x[ofEntry*l], x[ofEntry*Lags+ofLag*l]) {
-				return ErrText
-			}
-		}
-	}
-	r.last, r.from = bounds[0], bounds[1]
-	for arm := range all {
-		x := all[arm][:]
+	entered, paid := make([][Lags]EntrySums, len(arms)), make([][Lags]Paid, len(arms))
+	for arm, w := range arms {
 		for l := Lags - 1; l >= 0; l-- {
-			to := &r.old[arm]
-			if l < Lags-1 {
-				to = &r.entered[l][arm]
-			}
-			*to, x = EntrySums{x[0], x[1], x[2]}, x[ofEntry:]
+			entered[arm][l] = readEntry(&w)
 		}
 		for l := range Lags {
-			r.lags[arm][l], x = Paid{x[0], x[1], x[2], x[3], x[4]}, x[ofLag:]
+			paid[arm][l] = readPaid(&w, mostUnits)
+		}
+		if err := w.End(ErrText); err != nil {
+			return err
+		}
+	}
+	r.last, r.from = last, from
+	copy(r.lags, paid)
+	for arm := range arms {
+		r.old[arm] = entered[arm][Lags-1]
+		for l := range r.entered {
+			r.entered[l][arm] = entered[arm][l]
 		}
 	}
 	return nil
@@ -285,10 +264,10 @@ func (e *Experiment) AppendBucket(dst []byte, r *RunOff, number int64) []byte {
 	dst = e.Head(dst)
 	for arm := range e.Arms {
 		s := &r.open[k].by[arm]
-		dst = appendNumbers(append(dst, ' '), s.entered.N, s.entered.Z, s.entered.S)
+		dst = words.Append(append(dst, ' '), ':', s.entered.N, s.entered.Z, s.entered.S)
 		for l, p := range s.lags {
 			if p != (Paid{}) {
-				dst = appendNumbers(append(dst, ','), int64(l), p.K, p.X, p.Q, p.U, p.M)
+				dst = words.Append(append(dst, ','), ':', int64(l), p.K, p.X, p.Q, p.U, p.M)
 			}
 		}
 	}
@@ -298,31 +277,28 @@ func (e *Experiment) AppendBucket(dst []byte, r *RunOff, number int64) []byte {
 // ParseBucket replaces an open bucket of a run-off by the output of AppendBucket. It fails with ErrText, ErrRun or ErrArms, and then changes
 // nothing.
 func (e *Experiment) ParseBucket(text string, r *RunOff, number int64) error {
-	words, err := e.Words(text)
+	of, err := e.Words(text)
 	if err != nil {
 		return err
 	}
-	if len(words) != len(e.Arms) {
-		return ErrArms
+	arms, err := e.byArm(&of, ',')
+	if err != nil {
+		return err
 	}
-	by := make([]openSums, len(e.Arms))
-	for arm, word := range words {
-		parts := strings.Split(word, ",")
-		var n [3]int64
-		if !numbers(n[:], parts[0]) || !within(mostUnits, n[0]) || !within(mostPayoffs, n[1:]...) {
-			return ErrText
+	by := make([]openSums, len(arms))
+	for arm, w := range arms {
+		part := words.Of(w.Word(), ':')
+		by[arm].entered = readEntry(&part)
+		w.Check(part.Done())
+		for last := int64(-1); w.Left(); {
+			part = words.Of(w.Word(), ':')
+			last = part.Int(last+1, Lags-1)
+			p := readPaid(&part, mostPayoffs)
+			w.Check(part.Done() && p != Paid{})
+			by[arm].lags[last] = p
 		}
-		by[arm].entered = EntrySums{N: n[0], Z: n[1], S: n[2]}
-		last := int64(-1)
-		for _, part := range parts[1:] {
-			var x [6]int64
-			if !numbers(x[:], part) || x[0] <= last || x[0] >= Lags || !within(mostPayoffs, x[1:]...) {
-				return ErrText
-			}
-			last = x[0]
-			if by[arm].lags[x[0]] = (Paid{x[1], x[2], x[3], x[4], x[5]}); by[arm].lags[x[0]] == (Paid{}) {
-				return ErrText
-			}
+		if err := w.End(ErrText); err != nil {
+			return err
 		}
 	}
 	copy(r.at(number).by, by)

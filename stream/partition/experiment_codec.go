@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ranker-worker/ranker-worker/policy/words"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -81,37 +82,14 @@ func parseField(name string, byUser bool) (f trialField, ok bool) {
 
 var errTrial = errors.New("partition: the stored state of an experiment is broken")
 
-func trialNumbers(words []string, n int) ([]int64, error) {
-	if len(words) != n {
-		return nil, fmt.Errorf("%w: %d numbers, not %d", errTrial, len(words), n)
-	}
-	all := make([]int64, n)
-	for i, w := range words {
-		var err error
-		if all[i], err = strconv.ParseInt(w, 10, 64); err != nil {
-			return nil, fmt.Errorf("%w: %w", errTrial, err)
-		}
-	}
-	return all, nil
-}
-
 func appendNumbers(dst []byte, numbers ...int64) []byte {
-	for _, n := range numbers {
-		dst = strconv.AppendInt(append(dst, ' '), n, 10)
-	}
-	return dst
+	return words.Append(append(dst, ' '), ' ', numbers...)
 }
 
 func parsePeriod(x *experiment.Experiment, value string) (int64, error) {
-	words, err := x.Words(value)
-	if err != nil {
-		return 0, err
-	}
-	n, err := trialNumbers(words, 1)
-	if err != nil {
-		return 0, err
-	}
-	return n[0], nil
+	r, err := x.Words(value)
+	period := r.Int(math.MinInt64, math.MaxInt64)
+	return period, cmp.Or(err, r.End(errTrial))
 }
 
 // appendFolded writes the last folded period and the totals up to it in one value, so that they are never stored apart.
@@ -122,16 +100,15 @@ func appendFolded(dst []byte, x *experiment.Experiment, folded int64, totals exp
 
 // parseFolded reads the output of appendFolded. It fails with errTrial, or as experiment.ParseTotals does.
 func parseFolded(x *experiment.Experiment, value string) (folded int64, totals experiment.Totals, err error) {
-	words, err := x.Words(value)
+	r, err := x.Words(value)
 	if err != nil {
 		return 0, nil, err
 	}
-	n, err := trialNumbers(words[:min(1, len(words))], 1)
-	if err != nil {
-		return 0, nil, err
+	if folded = r.Int(math.MinInt64, math.MaxInt64); r.Faulty() {
+		return 0, nil, errTrial
 	}
-	totals, err = x.TotalsOf(words[1:])
-	return n[0], totals, err
+	totals, err = x.ReadTotals(&r)
+	return folded, totals, err
 }
 
 func parsePast(x *experiment.Experiment, value string) (experiment.Groups, error) {
@@ -140,39 +117,20 @@ func parsePast(x *experiment.Experiment, value string) (experiment.Groups, error
 }
 
 func parseVerdict(x *experiment.Experiment, value string) (v verdictOf, err error) {
-	words, err := x.Words(value)
-	if err != nil {
-		return v, err
-	}
-	if len(words) != 4 {
-		return v, fmt.Errorf("%w: verdict %.64q", errTrial, value)
-	}
-	if v.units, err = strconv.ParseInt(words[0], 10, 64); err == nil {
-		if v.lower, err = strconv.ParseFloat(words[1], 64); err == nil {
-			v.upper, err = strconv.ParseFloat(words[2], 64)
-		}
-	}
-	if err != nil {
-		return v, fmt.Errorf("%w: verdict %.64q: %w", errTrial, value, err)
-	}
-	v.tripped, v.said = true, words[3] == "1"
-	return v, nil
+	r, err := x.Words(value)
+	v = verdictOf{tripped: true, units: r.Int(math.MinInt64, math.MaxInt64)}
+	v.lower, v.upper = r.Float(math.Inf(-1), math.Inf(1)), r.Float(math.Inf(-1), math.Inf(1))
+	v.said = string(r.Word()) == "1"
+	return v, cmp.Or(err, r.End(errTrial))
 }
 
 func (t *armTable) load(value string) error {
-	words, err := experiment.Words(value)
-	if err != nil {
-		return err
+	r, err := experiment.Words(value)
+	for r.Left() {
+		t.number(armID{string(r.Word()), int32(r.Int(math.MinInt32, math.MaxInt32)), string(r.Word())})
 	}
-	if len(words)%3 != 0 {
-		return fmt.Errorf("%w: table of arms %.64q", errTrial, value)
-	}
-	for ; len(words) > 0; words = words[3:] {
-		run, err := strconv.ParseInt(words[1], 10, 32)
-		if err != nil {
-			return fmt.Errorf("%w: table of arms: %w", errTrial, err)
-		}
-		t.number(armID{words[0], int32(run), words[2]})
+	if err = cmp.Or(err, r.End(errTrial)); err != nil {
+		return fmt.Errorf("table of arms: %w", err)
 	}
 	t.changed = false
 	return nil

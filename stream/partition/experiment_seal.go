@@ -5,9 +5,9 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/ranker-worker/ranker-worker/policy/words"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
@@ -44,9 +44,7 @@ func (x *trial) seal(dst *state.Changes) {
 			continue
 		}
 		value := appendNumbers(x.Head(nil), v.units)
-		for _, bound := range []float64{v.lower, v.upper} {
-			value = strconv.AppendFloat(append(value, ' '), bound, 'g', -1, 64)
-		}
+		value = words.AppendFloats(value, ' ', v.lower, v.upper)
 		said := int64(0)
 		if v.said {
 			said = 1
@@ -150,22 +148,20 @@ func (x *ExperimentConfig) begun(stored string) (run int64, since event.Millis, 
 	if stored == "" {
 		return 0, 0, nil
 	}
-	words, err := experiment.Words(stored)
-	if err != nil || len(words) < 3 {
+	r, err := experiment.Words(stored)
+	run, since = r.Int(math.MinInt64, math.MaxInt64), r.Int(math.MinInt64, math.MaxInt64)
+	definition := string(r.Rest())
+	if err != nil || !r.Done() {
 		return 0, 0, fmt.Errorf("%w: run %.64q", errTrial, stored)
 	}
-	head, err := trialNumbers(words[:2], 2)
-	if err != nil {
-		return 0, 0, err
-	}
-	if definition := strings.Join(words[2:], " "); head[0] == int64(x.Run) && definition != x.Definition {
+	if run == int64(x.Run) && definition != x.Definition {
 		return 0, 0, fmt.Errorf("%w: run %d of experiment %q began as %s, and is configured as %s: raise experiments.%s.run", ErrExperiment, x.Run,
 			x.Name, definition, x.Definition, x.Name)
 	}
-	if head[0] > int64(x.Run) && head[1] == uncounted {
-		return 0, 0, fmt.Errorf("%w: run %d of experiment %q has ended: raise experiments.%s.run above it", ErrExperiment, head[0], x.Name, x.Name)
+	if run > int64(x.Run) && since == uncounted {
+		return 0, 0, fmt.Errorf("%w: run %d of experiment %q has ended: raise experiments.%s.run above it", ErrExperiment, run, x.Name, x.Name)
 	}
-	return head[0], head[1], nil
+	return run, since, nil
 }
 
 // unfit returns the error of begun for the stored fields.
