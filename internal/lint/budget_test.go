@@ -18,7 +18,7 @@ import (
 var rooms = map[string]int{
 	"cmd":                4760,
 	"config":             5100,
-	"delay":              11400,
+	"delay":              11330,
 	"docs":               20,
 	"internal":           7840,
 	"internal/admin":     3940,
