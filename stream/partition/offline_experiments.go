@@ -51,8 +51,8 @@ func (o *Offline) Experiments() []ExperimentView {
 	return all
 }
 
-// Experiments carries over totals of ended units, and verdicts; of unconfigured experiments runs and verdicts. Pending units are withdrawn: a cohort is divided among the receivers, and
-// their shares of its counts are not known.
+// Experiments carries over totals of ended units, and verdicts; of unconfigured experiments runs and verdicts. Pending units are withdrawn:
+// a cohort is divided among the receivers, and their shares of its counts are not known.
 func (t *Transfer) Experiments() {
 	strays := &t.to.trials.strays
 	strays.Writes = append(strays.Writes, t.from.trials.left.Writes...)

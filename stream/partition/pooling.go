@@ -30,8 +30,7 @@ func (m *Machine) follow() {
 	before := m.epoch
 	m.epoch = k.epoch.Number
 	m.turned(before)
-	m.refreshed = 0 // show is not recorded
-	m.refresh()
+	m.refresh() // also where show has: that is not recorded
 	m.trials.takeIn()
 }
 
@@ -41,7 +40,6 @@ func (m *Machine) Stand() {
 		return
 	}
 	m.follow()
-	m.refreshed = 0
 	m.refresh()
 }
 
@@ -51,16 +49,13 @@ func (m *Machine) show() {
 	switch {
 	case len(m.trials.all) > 0:
 		m.follow()
-	case k != nil:
+	case k != nil && m.refreshed != k.epoch.Number:
 		m.refresh()
 	}
 }
 
-// refresh moves learners to the present epoch, unless they are there.
+// refresh moves learners to the present epoch.
 func (m *Machine) refresh() {
-	if m.refreshed == m.cfg.Pooled.epoch.Number {
-		return
-	}
 	m.refreshed = m.cfg.Pooled.epoch.Number
 	for _, l := range m.learners {
 		if !l.gone {
