@@ -16,6 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // Headers of dead letters, see docs/do/dead-letters.md.
@@ -130,7 +131,7 @@ func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64
 		r, err := res.Records.ReadRecord()
 		if errors.Is(err, io.EOF) {
 			if next = max(next, behindMarkers(res.Records)); next == from && from < res.LastStableOffset {
-				return nil, from, fmt.Errorf("fetching %s[%d] from offset %d: %w", topic, partition, from, broker.ErrNothingRead)
+				return nil, from, fmt.Errorf("fetching %s[%d] from offset %d: %w", topic, partition, from, task.ErrNothingRead)
 			}
 			return all, next, nil
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -62,7 +61,7 @@ func (s *Service) search(ctx context.Context, slots chan struct{}, id string, fr
 		case f.Next >= f.High:
 			return nil, nil
 		case f.Next == next:
-			return nil, fmt.Errorf("looking for a ranking: %w", broker.ErrNothingRead)
+			return nil, fmt.Errorf("looking for a ranking: %w", task.ErrNothingRead)
 		}
 		next = f.Next
 	}

@@ -67,9 +67,6 @@ func (c *Client) spans(ctx context.Context, topic string, from int64) ([]Span, e
 
 var errNoTopic = errors.New("the topic does not exist")
 
-// ErrNothingRead: the broker has more to read, and sends nothing yet. Its tiered storage may be slow.
-var ErrNothingRead = errors.New("the broker has more records, but sends none")
-
 // Reader reads a partition of a topic in order, up to an end that it had earlier. A is an answer, with some of its records.
 type Reader[A any] struct {
 	fetch     func(ctx context.Context, offset int64) (answer A, next int64, err error)
@@ -119,7 +116,7 @@ func (p *Partition) Reader(t event.Topic, from, end int64) *Reader[*task.Fetched
 			return nil, offset, err
 		}
 		if f.Next <= offset && offset < f.Readable {
-			return nil, offset, ErrNothingRead
+			return nil, offset, task.ErrNothingRead
 		}
 		if i := slices.IndexFunc(f.Records, func(r partition.Record) bool { return r.Offset >= end }); i >= 0 {
 			f.Records, f.Origins = f.Records[:i], f.Origins[:min(i, len(f.Origins))]

@@ -133,7 +133,7 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 			}
 		}
 		if f.Next <= from { // the broker sends nothing yet
-			t.after(t.failures.note(scanning, errNothingRead, t.now.Mono), func() { t.scan(force, d, from) })
+			t.after(t.failures.note(scanning, ErrNothingRead, t.now.Mono), func() { t.scan(force, d, from) })
 			return
 		}
 		t.failures.clear(scanning)

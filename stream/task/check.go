@@ -65,7 +65,8 @@ func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
 	})
 }
 
-var errNothingRead = errors.New("the broker has more records, but sends none")
+// ErrNothingRead: the broker has more records, but sends none yet. Its tiered storage may be slow.
+var ErrNothingRead = errors.New("the broker has more records, but sends none")
 
 // checkWitness reads the witnesses again, from the k-th on.
 func (t *Task) checkWitness(cut cutPositions, k int, again bool, done func()) {
@@ -91,7 +92,7 @@ func (t *Task) checkWitness(cut cutPositions, k int, again bool, done func()) {
 			t.failed(doing, err, func() { t.checkWitness(cut, k, again, done) })
 			return
 		case err == nil && len(f.Records) == 0 && f.Next <= w.Offset: // tiered storage was too slow, or the log ends here by now
-			t.failed(doing, errNothingRead, func() { t.checkFacts(cut, again, done) })
+			t.failed(doing, ErrNothingRead, func() { t.checkFacts(cut, again, done) })
 			return
 		}
 		err = fmt.Errorf("%s[%d] holds another record at offset %d than the one we read: the topic was recreated or has "+
