@@ -63,10 +63,10 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	}
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
-	to.value = e.appendTo(strconv.AppendInt(append(to.value, ' '), a.evidenceUntil(), 10))
+	to.value = e.appendTo(to.value[:0], a.pass, a.evidenceUntil())
 	r.Field(hashLearner, []byte(fieldSilence), to.value)
 	if e.below > 0 {
-		to.value = words.AppendFloats(to.value[:0], ' ', append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...)...)
+		to.value = e.appendBelow(to.value[:0])
 		r.Field(hashLearner, []byte(fieldBelow), to.value[1:])
 	} else if a.wroteBelow {
 		r.Field(hashLearner, []byte(fieldBelow), nil)
@@ -74,16 +74,22 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	a.wroteBelow = e.below > 0
 }
 
-func (e *estimated) appendTo(dst []byte) []byte {
-	return words.AppendFloats(dst, ' ', append([]float64{e.share, e.high, e.own, e.spread}, e.late[sideAbove].Shares()...)...)
+// appendTo appends field "silence".
+func (e *estimated) appendTo(dst []byte, pass, until int64) []byte {
+	return words.AppendFloats(words.Append(dst, ' ', pass, until), ' ', append([]float64{e.share, e.high, e.own, e.spread}, e.late[sideAbove].Shares()...)...)
+}
+
+// appendBelow appends field "below", behind a blank.
+func (e *estimated) appendBelow(dst []byte) []byte {
+	return words.AppendFloats(dst, ' ', append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...)...)
 }
 
 // appendEstimate appends the last estimate as harvest writes it: field "silence", and after a newline field "below" if there is one.
 func (a *awaiting) appendEstimate(dst []byte) []byte {
 	e := &a.made
-	dst = e.appendTo(words.Append(dst, ' ', a.pass, e.until))
+	dst = e.appendTo(dst, a.pass, e.until)
 	if e.below > 0 {
-		dst = words.AppendFloats(append(dst, '\n'), ' ', append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...)...)
+		dst = e.appendBelow(append(dst, '\n'))
 	}
 	return dst
 }

@@ -106,7 +106,7 @@ const (
 	OfLevels                          // levels of all items over time; depends on OfSilence
 	OfSpread                          // spread of payoffs around levels; depends on OfLevels, which depends on the last OfSpread
 	OfWindows                         // distribution of attention windows
-	OfChange                          // a change of effects that Commit has found; with OfVariances. Commit of a replay, which searches at fewer epochs, may find others
+	OfChange                          // a change of effects that Commit has found; with OfVariances. A replay searches at fewer epochs, and may find others
 )
 
 // Categorising is a learner that receives items' categories, before decisions and feedback about them; the latest holds. Learners

@@ -206,7 +206,7 @@ var (
 // parsePair reads a pair of so many items.
 func parsePair(field []byte, items int) (a, b policy.Item, err error) {
 	r := words.Of(field, ':')
-	a, b = policy.Item(r.Int(0, int64(items)-1)), policy.Item(r.Int(0, int64(items)-1))
+	a, b = readItem(&r, items), readItem(&r, items)
 	r.Check(a != b)
 	return a, b, r.End(errPair)
 }

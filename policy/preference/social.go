@@ -387,9 +387,11 @@ var errMoments = errors.New("the field is no item, or the value no moments")
 // parseItem reads the number of one of so many items.
 func parseItem(field []byte, items int) (policy.Item, error) {
 	r := words.Of(field, ' ')
-	i := r.Int(0, int64(items)-1)
-	return policy.Item(i), r.End(errMoments)
+	i := readItem(&r, items)
+	return i, r.End(errMoments)
 }
+
+func readItem(r *words.Reader, items int) policy.Item { return policy.Item(r.Int(0, int64(items)-1)) }
 
 func parseMoments(value []byte) (moments, error) {
 	r := words.Of(value, ' ')
