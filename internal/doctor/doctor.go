@@ -1,6 +1,6 @@
-// Package doctor diagnoses a deployment. It examines all servers that a configuration names (Kafka, its topics, the schema registry, Redis, the group's workers)
-// as a worker would use them. Each finding has a verdict and a remedy. It changes nothing: no topic, key, offset, membership of the group,
-// or producer.
+// Package doctor diagnoses a deployment. It examines all servers that a configuration names (Kafka, its topics, the schema registry, Redis,
+// the group's workers) as a worker would use them. Each finding has a verdict and a remedy. It changes nothing: no topic, key, offset,
+// membership of the group, or producer.
 package doctor
 
 import (
