@@ -159,7 +159,7 @@ func (b *bench) drop(ctx context.Context, c *broker.Client, topics ...event.Topi
 const configuration = `kafka:
   brokers: [%q]
   group: %q
-  start: %s
+  start: earliest
   topics: {impressions: %q, selections: %q, payoffs: %q, rankings: %q}
   %s
 redis: {url: "redis://%s/0"}
@@ -175,7 +175,7 @@ const (
 )
 
 // worker starts a worker with a group named like its rankings, and returns the address of its metrics.
-func (b *bench) worker(ctx context.Context, c *broker.Client, start, learner string) (*child, string, error) {
+func (b *bench) worker(ctx context.Context, c *broker.Client, learner string) (*child, string, error) {
 	ports, err := proc.FreePorts(1)
 	if err != nil {
 		return nil, "", err
@@ -183,7 +183,7 @@ func (b *bench) worker(ctx context.Context, c *broker.Client, start, learner str
 	listen := "127.0.0.1:" + strconv.Itoa(ports[0])
 	group := c.Topic(event.Rankings)
 	file := filepath.Join(b.dir, group+".yaml")
-	text := fmt.Sprintf(configuration, b.Kafka, group, start, c.Topic(event.Impressions), c.Topic(event.Selections), c.Topic(event.Payoffs),
+	text := fmt.Sprintf(configuration, b.Kafka, group, c.Topic(event.Impressions), c.Topic(event.Selections), c.Topic(event.Payoffs),
 		group, b.formats, b.Redis, listen, learner)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", fmt.Errorf("write the worker's configuration: %w", err)
@@ -198,7 +198,7 @@ func (b *bench) worked(ctx context.Context, c *broker.Client, learner string, s 
 	if err != nil {
 		return Pass{}, err
 	}
-	w, listen, err := b.worker(ctx, c, "earliest", learner)
+	w, listen, err := b.worker(ctx, c, learner)
 	if err != nil {
 		return Pass{}, err
 	}

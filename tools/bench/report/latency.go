@@ -55,7 +55,7 @@ func (b *bench) latency(ctx context.Context) (*Latency, error) {
 		return nil, err
 	}
 	defer b.drop(ctx, c, event.Rankings)
-	w, listen, err := b.worker(ctx, c, "earliest", stochastic)
+	w, listen, err := b.worker(ctx, c, stochastic)
 	if err != nil {
 		return nil, err
 	}
