@@ -259,7 +259,7 @@ func (f *fold) judgeSelection(l *life, r *record) fate {
 	case r.effective > l.next():
 		return isLate
 	}
-	l.selected = at
+	l.pick(at)
 	if r.byUtility { // the ranking was not shown
 		l.propensities, l.expected, l.ranks, l.undecided, l.ordered = nil, nil, nil, nil, false
 		f.leaveOut(l)
@@ -267,6 +267,14 @@ func (f *fold) judgeSelection(l *life, r *record) fate {
 	}
 	l.learner.selected(l, at, r)
 	return isTaken
+}
+
+// pick selects the item at a position. Whether it is learned shows later.
+func (l *life) pick(at int) {
+	l.selected = at
+	if s := l.learner.silence; s != nil {
+		s.first = min(s.first, l.began)
+	}
 }
 
 const maxEventsPerID = 1000
@@ -306,7 +314,7 @@ func (f *fold) judgePayoff(l *life, r *record) fate {
 		l.events[r.event] = struct{}{}
 	}
 	if l.selected < 0 {
-		l.selected = at
+		l.pick(at)
 		l.learner.selected(l, at, nil)
 	}
 	if cfg.Aggregate == config.Sum {

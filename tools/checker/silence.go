@@ -24,7 +24,7 @@ type silenceFold struct {
 	none    float64           // the default, normalised
 	newest  int64             // time of the newest payoff
 	began   bool              // it began with an import, whose blocks are not known
-	first   int64             // earliest start of a selection that ended or is pending
+	first   int64             // earliest start of a selection, learned or not
 }
 
 // settledCounts counts paid and unpaid selections, the paid ones below the
@@ -91,7 +91,6 @@ func binEnd(k int) int64 {
 
 // take adds an item's selection with a normalised payoff after a delay, or without one.
 func (s *silenceFold) take(item uint32, began event.Millis, age int64, paid float64) {
-	s.first = min(s.first, began)
 	if s.parts {
 		return
 	}
