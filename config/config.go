@@ -325,7 +325,7 @@ const Never time.Duration = -1
 
 // Guard stops arms that do worse than the control.
 type Guard struct {
-	Margin   float64 // in payoff ranges
+	Margin   float64 // share of the control's mean payoff
 	Fallback string  // the arm that ranks instead; empty: no guard
 }
 

@@ -254,7 +254,7 @@ func drawExperiment(t *rapid.T, c *Config, span func(string, time.Duration, time
 	}
 	l := c.Learners[len(c.Learners)-1]
 	x := Experiment{Name: l.Name, By: rapid.SampledFrom([]Unit{ByImpression, ByUser}).Draw(t, "by"), Period: 7 * day,
-		Run: rapid.IntRange(1, 1_000_000_000).Draw(t, "run"), Guard: Guard{Margin: 0.02}}
+		Run: rapid.IntRange(1, 1_000_000_000).Draw(t, "run"), Guard: Guard{Margin: 0.2}}
 	for k, share := range []float64{0.5, 0.375, 0.125} {
 		another := l
 		if k > 0 {

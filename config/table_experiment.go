@@ -28,8 +28,8 @@ var experimentSettings = []setting[Experiment]{
 		"learners that decide like arms under `shared`, each on its share of the experiment's impressions, without being shown: the ranking records their "+
 			"order. Needs `learning: shared`"),
 	sectionOf("guard", func(x *Experiment) *Guard { return &x.Guard }, []setting[Guard]{
-		value("margin", func(g *Guard) *float64 { return &g.Margin }, numberIn(0, 1), 0.02,
-			"in payoff ranges: an arm is stopped if the upper bound of its lift is below minus this. Take a fifth of the control's mean payoff").unless(func(g *Guard) bool { return g.Fallback == "" }),
+		value("margin", func(g *Guard) *float64 { return &g.Margin }, numberIn(0, 1), 0.2,
+			"share of the control's mean payoff: an arm is stopped once it certainly loses more than this").unless(func(g *Guard) bool { return g.Fallback == "" }),
 		value("fallback", func(g *Guard) *string { return &g.Fallback }, anything("learner", "one of `arms`", isFilled), "",
 			"the arm that then ranks instead; without it there is no guard").unless(func(g *Guard) bool { return g.Fallback == "" }),
 	}),

@@ -125,7 +125,7 @@ func (x *comparison) asked(cfg *config.Config) (*lift.Units, *joinedlog.Query, e
 	if err != nil {
 		return nil, nil, err
 	}
-	o := &lift.Options{Experiment: e, Payoffs: q.Learner.PayoffRange, Unpaid: learners.Unpaid(cfg, of), Guard: of.Guard,
+	o := &lift.Options{Experiment: e, Payoffs: q.Learner.PayoffRange, Unpaid: learners.Unpaid(cfg, of),
 		Silence: learners.Silence(q.Learner), Horizon: q.Learner.PayoffHorizon.Milliseconds(), Once: x.unit == "user", Shared: of.Learning == config.Shared}
 	if o.AsOf, err = momentFlag("as-of", x.asOf); err != nil {
 		return nil, nil, err

@@ -100,12 +100,11 @@ func TestLift(t *testing.T) {
 		assert.Equal(t, exitUsage, got.code, got)
 		assert.Contains(t, got.errOut, want)
 	}
-	inFile(t, "worker.yaml", strings.Replace(compared, "control: control}", "control: control, learning: shared, guard: {margin: 0.5, fallback: control}}", 1))
+	inFile(t, "worker.yaml", strings.Replace(compared, "control: control}", "control: control, learning: shared}", 1))
 	writeExperiment(t)
 	shared := of("--as-of", "2027-01-15T14:00:00Z")
 	assert.Equal(t, exitOK, shared.code, shared)
 	assert.Contains(t, shared.out, "note: arms have shared learning, and had one share each")
-	assert.Contains(t, shared.out, "note: the control earns 0.255 payoff ranges, and the guard's margin is 0.5: an arm that earns nothing stays in service; a fifth is 0.051")
 
 	inFile(t, "worker.yaml", strings.Replace(compared, "control: control}", "control: control, by: user, period: never}", 1))
 	writeExperiment(t)

@@ -167,15 +167,8 @@ func (u *Units) arm(arm int, looks []look) Arm {
 	return a
 }
 
-// advise adds notes if the guard would leave an arm in service that earns nothing, and if no unit is old enough to count: perhaps its
-// records are deleted before.
+// advise adds a note if no unit is old enough to count: perhaps its records are deleted before.
 func (u *Units) advise(r *Report, end event.Millis) {
-	if mean := r.Arms[u.Experiment.ControlArm()].Mean; mean != nil && u.Guard.Fallback != "" {
-		if earned := *mean - u.normalise(0); earned > 0 && earned <= u.Guard.Margin {
-			r.Notes = append(r.Notes, fmt.Sprintf("the control earns %.3g payoff ranges, and the guard's margin is %g: an arm that earns nothing stays in service; "+
-				"a fifth is %.3g", earned, u.Guard.Margin, earned/5))
-		}
-	}
 	if oldest := slices.MinFunc(u.all, func(a, b unit) int { return cmp.Compare(a.began, b.began) }).began; end-oldest < u.Horizon {
 		r.Notes = append(r.Notes, fmt.Sprintf("the oldest impression is of %s, and counts once its payoff_horizon of %s is over: topics need a retention above that",
 			stamp(oldest), config.FormatDuration(time.Duration(u.Horizon)*time.Millisecond)))

@@ -379,18 +379,6 @@ func TestNoUsers(t *testing.T) {
 	require.ErrorContains(t, err, "impressions without `user` are ranked by the control")
 }
 
-// TestGuardThatCannotAct: a note says that the margin is above all that the control earns.
-func TestGuardThatCannotAct(t *testing.T) {
-	w := newWorld(t, 5, experiment.Settings{})
-	w.play(2_000, 0)
-	for margin, notes := range map[float64]int{0: 0, 0.01: 0, 0.9: 1} {
-		o := w.options(w.end + 2*horizon)
-		o.Unpaid, o.Guard = 0, config.Guard{Margin: margin, Fallback: "control"}
-		r := w.report(t, t.TempDir(), o)
-		require.Equal(t, notes, strings.Count(strings.Join(r.Notes, "; "), "an arm that earns nothing stays in service"), r.Notes)
-	}
-}
-
 // TestRefusals: other runs, other shares, no units, and files that do not say how far they go.
 func TestRefusals(t *testing.T) {
 	good := event.Assignment{Experiment: "feed", Run: 2, Arm: "feed", Probability: 0.6}

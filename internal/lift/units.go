@@ -20,7 +20,6 @@ type Options struct {
 	Payoffs    config.Range // the same for all arms
 	Unpaid     float64      // payoff of a selection never paid, in raw units
 	Horizon    event.Millis // of payoffs
-	Guard      config.Guard
 	// Silence is that of the control, whose delays are learned.
 	Silence delay.Silence
 	// AsOf is the event time up to which deadlines count; 0: as far as the log goes.

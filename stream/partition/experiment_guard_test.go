@@ -32,6 +32,19 @@ func harm(w *world, from event.Millis) event.Millis {
 	return at
 }
 
+// TestExperiment_GuardOnAWideRange: the margin is a share of the control's mean payoff, which is a fiftieth of the range here.
+func TestExperiment_GuardOnAWideRange(t *testing.T) {
+	cfg := trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Margin = 0.5 })
+	for i := range cfg.Learners {
+		cfg.Learners[i].PayoffMin, cfg.Learners[i].PayoffMax = -10, 40
+	}
+	w := newWorld(t, cfg)
+	harm(w, day)
+	v := w.m.trials.all[0].arms[1].verdict
+	require.Less(t, v.upper, -0.01)
+	require.Greater(t, v.upper, -0.03)
+}
+
 // An arm that is certainly worse is taken out of service. The experiment's next ranking carries the verdict. From then on the control
 // ranks the arm's units, and they are not counted.
 func TestExperiment_GuardTakesAnArmOutOfService(t *testing.T) {

@@ -24,7 +24,7 @@ type ExperimentConfig struct {
 	Definition string
 	Unpaid     float64 // payoff assumed for a selection that was never paid, in raw units
 	Guarded    bool
-	Margin     float64 // of the guard, in payoff ranges
+	Margin     float64 // of the guard: share of the control's mean payoff
 	To         string  // the arm that ranks in place of one out of service; without a guard, the control
 	// Shared arms decide by the statistics of the control, which is fed all payoffs. Policies are theirs then, in the order of Arms.
 	Shared   bool
@@ -378,14 +378,16 @@ func (x *trial) guard() {
 		return
 	}
 	totals, lags := x.sums.all(), x.sums.allLags()
+	nothing, _ := x.knowing().normalise(0)
+	margin := x.Margin * max(0, totals[x.ControlArm()].Mean()-nothing)
 	for k := range x.arms {
 		v := &x.arms[k].verdict
 		if k == x.ControlArm() || v.tripped || totals[k].N == 0 {
 			continue
 		}
-		if l := x.Lift(k, totals); l.Trips(x.Margin) {
+		if l := x.Lift(k, totals); l.Trips(margin) {
 			v.take(&verdictOf{units: l.Units, lower: l.Lower, upper: l.Upper})
-		} else if end := x.AtHorizon(k, lags); end.Trips(x.Margin) {
+		} else if end := x.AtHorizon(k, lags); end.Trips(margin) {
 			v.take(&verdictOf{units: l.Units, lower: end.Lower, upper: end.Upper})
 		}
 	}
