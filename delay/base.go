@@ -13,6 +13,7 @@ import (
 // Besides the items' sums it stores the hash "flights", which maps "<item>" to the number of its selections in flight, and learned windows
 // as BOLD does. Numbers are decimal.
 type base struct {
+	Plain
 	policy   policy.Policy   // nil if BASE explores
 	explorer policy.Explorer // nil if it does not
 	windows  *windows        // for explorer
@@ -170,7 +171,7 @@ func (b *base) explore(d *Decision, n int) {
 	d.Explored = b.explorer.Explore(&b.in, q, b.aim, &b.ws, d.Order, d.Propensities)
 }
 
-// Reweigh implements Reweighing, for learners with windows. Robust counts a selection as 1/propensity impressions in which its item could have
+// Reweigh implements Optional, for learners with windows. Robust counts a selection as 1/propensity impressions in which its item could have
 // been selected. Given the ranking, these are impressions in which the item leads.
 func (b *base) Reweigh(d *Decision) {
 	if b.windows.now == nil {

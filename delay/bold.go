@@ -59,6 +59,7 @@ type BOLD struct {
 
 	outstanding int64
 	onlyWindows
+	Plain
 
 	nothing policy.Vector // the vector of an instance that was never fed
 	ranks   []int32       // 0, 1, 2, …

@@ -20,10 +20,8 @@ import (
 type Direct struct{ base }
 
 var (
-	_ Meeting          = (*Direct)(nil)
-	_ ContextReporting = (*Direct)(nil)
-	_ ItemRemoving     = (*Direct)(nil)
-	_ Readable         = (*Direct)(nil)
+	_ ItemRemoving = (*Direct)(nil)
+	_ Readable     = (*Direct)(nil)
 )
 
 // NewDirect returns a learner without items.
@@ -152,7 +150,6 @@ func (d *Direct) Forget(i policy.Item) { d.forget(i) }
 
 func (d *Direct) PaidForgotten(Feedback) {}
 
-// Categorise implements Categorising.
 func (d *Direct) Categorise(i policy.Item, name string) {
 	if d.contexts != nil && d.contexts.categories.look && name != "" && d.contexts.categories.name(i) != name {
 		d.contexts.categorise(i, name)

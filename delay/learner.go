@@ -9,6 +9,7 @@ import (
 // Learner is one learner of one partition. It is not safe for concurrent use.
 type Learner interface {
 	Pooling
+	Optional
 	// Grow sets the number of items: 0..items-1 exist from now on.
 	Grow(items int)
 	// Decide ranks the candidates, in increasing utility, and fills d. A learner that finds the order of utilities (Preferring)
@@ -109,41 +110,34 @@ const (
 	OfChange                          // a change of effects that Commit has found; with OfVariances. A replay searches at fewer epochs, and may find others
 )
 
-// Categorising is a learner that receives items' categories, before decisions and feedback about them; the latest holds. Learners
-// without categories (features.Space) ignore them.
-type Categorising interface {
+// Optional is what only some learners do. Plain does none of it.
+type Optional interface {
+	// Categorise tells an item's category, before decisions and feedback about it; the latest holds.
 	Categorise(i policy.Item, category string)
-}
-
-// Meeting is a learner that may use the time since it first met an item.
-type Meeting interface {
-	// Meet notes an impression's items before Decide or Adopt; at is its event time in milliseconds, from which deadlines count.
+	// Meet notes an impression's items before Decide or Adopt, for the time since the learner first met them; at is its event time in
+	// milliseconds, from which deadlines count.
 	Meet(items []policy.Item, at int64)
-}
-
-// Expecting is a learner whose decisions may have Expected, so that records have room for it.
-type Expecting interface {
+	// Coefficients returns those of all features, the intercept first; nil where payoffs depend on the item alone.
+	Coefficients() []Coefficient
+	// Expects returns whether decisions may have Expected, so that records have room for it.
 	Expects() bool
-}
-
-// Reweighing is a learner that can use the propensities of a ranking that it has not drawn. Reweigh sets those of d.Order, or of d.Ranks for a
-// learner that finds the order of utilities. They are probabilities given the ranking, not over rankings that could have been drawn.
-type Reweighing interface {
+	// Reweigh sets the propensities of a ranking that the learner has not drawn, d.Order, or d.Ranks for one that finds the order of
+	// utilities, if it can use them. They are probabilities given the ranking, not over rankings that could have been drawn.
 	Reweigh(d *Decision)
-}
-
-// Attracting is a learner that may learn which share of impressions ends with a selection.
-type Attracting interface {
 	// ShareOnTop is the share of impressions with an item on top that end with a selection; false where it is not learned, or none
 	// has ended yet.
 	ShareOnTop(i policy.Item) (share float64, ok bool)
 }
 
-// ContextReporting is a learner whose payoffs may depend on more than the item.
-type ContextReporting interface {
-	// Coefficients returns those of all features, the intercept first; nil where payoffs depend on the item alone.
-	Coefficients() []Coefficient
-}
+// Plain is part of learners that do nothing, or little, of Optional.
+type Plain struct{}
+
+func (Plain) Categorise(policy.Item, string)                     {}
+func (Plain) Meet([]policy.Item, int64)                          {}
+func (Plain) Coefficients() []Coefficient                        { return nil }
+func (Plain) Expects() bool                                      { return false }
+func (Plain) Reweigh(*Decision)                                  {}
+func (Plain) ShareOnTop(policy.Item) (share float64, known bool) { return 0, false }
 
 // ItemRemoving is a Learner that can forget items, which frees their memory and their room in the store. Afterwards it decides as a
 // learner that never had them, except for state that is not kept by item: windows and delay distributions. Numbers of items and

@@ -205,7 +205,7 @@ func (w *windows) merge(other storedHash, _ []policy.Item, additive bool) error 
 // TakeOver implements Mergeable. The order found is additive.
 func (p *Preferring) TakeOver(from Learner, numbers []policy.Item, s Portion) error {
 	f, ok := from.(*Preferring)
-	inner, merges := p.inner.(Mergeable)
+	inner, merges := p.Learner.(Mergeable)
 	if !ok || !merges {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, p, from)
 	}
@@ -214,16 +214,16 @@ func (p *Preferring) TakeOver(from Learner, numbers []policy.Item, s Portion) er
 			return fmt.Errorf("%w: %w", ErrMerge, err)
 		}
 	}
-	return inner.TakeOver(f.inner, numbers, s)
+	return inner.TakeOver(f.Learner, numbers, s)
 }
 
 func (p *Preferring) NamesItems() bool {
-	inner, ok := p.inner.(Mergeable)
+	inner, ok := p.Learner.(Mergeable)
 	return ok && inner.NamesItems()
 }
 
 func (p *Preferring) Carry(fb Feedback, selected bool) {
-	if inner, ok := p.inner.(Mergeable); ok {
+	if inner, ok := p.Learner.(Mergeable); ok {
 		inner.Carry(forInner(fb), selected)
 	}
 }

@@ -253,24 +253,24 @@ func (r *Robust) Explain(candidates []policy.Item, about *policy.Context, key po
 
 // Inspect implements Inspector, by the inner learner.
 func (p *Preferring) Inspect() Inspection {
-	i := p.inner.(Inspector).Inspect()
+	i := p.Learner.(Inspector).Inspect()
 	i.Preferences = &preference.Report{}
 	p.finder.Report(i.Preferences)
 	return i
 }
 
 // Rule implements Inspector: the inner learner's rule, which applies once the order is certain.
-func (p *Preferring) Rule() string { return p.inner.(Inspector).Rule() }
+func (p *Preferring) Rule() string { return p.Learner.(Inspector).Rule() }
 
 // Coming implements Inspector, by the inner learner.
-func (p *Preferring) Coming() float64 { return p.inner.(Inspector).Coming() }
+func (p *Preferring) Coming() float64 { return p.Learner.(Inspector).Coming() }
 
 // Explain implements Inspector. During burn-in there is only a rule.
 func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {
 	d := Decision{}
 	p.sort(candidates, key, &d)
 	if !preference.Explores(d.Undecided) {
-		x := p.inner.(Inspector).Explain(p.items, p.sorted(about), key)
+		x := p.Learner.(Inspector).Explain(p.items, p.sorted(about), key)
 		p.chosen = x.Decision
 		d.take(&p.chosen)
 		d.show(p.order)
@@ -299,7 +299,7 @@ func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, ke
 	d.show(p.order)
 	for k, i := range candidates {
 		r := &x.Why[k]
-		s := p.inner.Sums(i)
+		s := p.Learner.Sums(i)
 		if r.N, r.BeatenBy = s.N, -1; s.N > 0 {
 			r.Mean = s.R / float64(s.N)
 		}

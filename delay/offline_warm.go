@@ -59,7 +59,7 @@ func NewWarming(l Learner, weight float64) (*Warming, error) {
 	}
 	w := &Warming{learner: l, weight: weight, groups: map[policy.Item]*pastGroup{}}
 	if p, ok := l.(*Preferring); ok {
-		l = p.inner
+		l = p.Learner
 	}
 	switch l := l.(type) {
 	case *QPMD:

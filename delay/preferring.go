@@ -22,8 +22,7 @@ import (
 //
 // Its state is the inner learner's, and one hash of the finder.
 type Preferring struct {
-	Pooling // the inner learner's, but for the order of utilities
-	inner   Learner
+	Learner // the inner one
 	finder  preference.Finder
 
 	order     []int32       // position in the candidates, by rank
@@ -34,19 +33,14 @@ type Preferring struct {
 	burnIn    int64
 }
 
-var (
-	_ Meeting          = (*Preferring)(nil)
-	_ ContextReporting = (*Preferring)(nil)
-)
-
 // NewPreferring returns a learner without items. It owns both arguments from now on.
 func NewPreferring(inner Learner, finder preference.Finder) *Preferring {
-	return &Preferring{Pooling: inner, inner: inner, finder: finder}
+	return &Preferring{Learner: inner, finder: finder}
 }
 
 func (p *Preferring) Grow(items int) {
 	p.finder.Grow(items)
-	p.inner.Grow(items)
+	p.Learner.Grow(items)
 }
 
 // Decide implements Learner. Candidates come in any order.
@@ -56,7 +50,7 @@ func (p *Preferring) Decide(candidates []policy.Item, about *policy.Context, key
 		p.burnIn++
 		p.explore(key, d)
 	} else {
-		p.inner.Decide(p.items, p.sorted(about), key, &p.chosen)
+		p.Learner.Decide(p.items, p.sorted(about), key, &p.chosen)
 		d.take(&p.chosen)
 	}
 	d.show(p.order)
@@ -100,14 +94,13 @@ func (d *Decision) take(inner *Decision) {
 	d.Instance, d.Explored = inner.Instance, inner.Explored
 }
 
-// Reweigh implements Reweighing, by the inner learner. In burn-in the order of utilities is not known.
+// Reweigh implements Optional, by the inner learner. In burn-in the order of utilities is not known.
 func (p *Preferring) Reweigh(d *Decision) {
-	x, ok := p.inner.(Reweighing)
-	if !ok || preference.Explores(d.Undecided) {
+	if preference.Explores(d.Undecided) {
 		return
 	}
 	p.chosen.Order, p.chosen.Propensities = append(p.chosen.Order[:0], d.Ranks...), p.chosen.Propensities[:0]
-	x.Reweigh(&p.chosen)
+	p.Learner.Reweigh(&p.chosen)
 	d.Propensities = append(d.Propensities[:0], p.chosen.Propensities...)
 }
 
@@ -124,20 +117,8 @@ func (p *Preferring) Adopt(ref int64, d *Decision) {
 	p.chosen.Propensities = append(p.chosen.Propensities[:0], d.Propensities...)
 	p.chosen.Expected = append(p.chosen.Expected[:0], d.Expected...)
 	p.chosen.Instance, p.chosen.Explored = d.Instance, d.Explored
-	p.inner.Adopt(ref, &p.chosen)
+	p.Learner.Adopt(ref, &p.chosen)
 }
-
-// ShareOnTop implements Attracting, by the inner learner.
-func (p *Preferring) ShareOnTop(i policy.Item) (share float64, ok bool) {
-	x, attracts := p.inner.(Attracting)
-	if !attracts {
-		return 0, false
-	}
-	return x.ShareOnTop(i)
-}
-
-// Needs implements Learner. Only selections inform the order of utilities.
-func (p *Preferring) Needs() Needs { return p.inner.Needs() }
 
 // Selected implements Learner. The finder learns from the selection if the shown order is known.
 func (p *Preferring) Selected(fb Feedback) {
@@ -153,7 +134,7 @@ func (p *Preferring) Selected(fb Feedback) {
 		p.finder.Selected(&p.selection)
 		p.selection = preference.Selection{}
 	}
-	p.inner.Selected(forInner(fb))
+	p.Learner.Selected(forInner(fb))
 }
 
 // forInner returns the feedback for the inner learner, without an order and its propensity if it was not certain.
@@ -164,55 +145,44 @@ func forInner(fb Feedback) Feedback {
 	return fb
 }
 
-func (p *Preferring) Partial(fb Feedback) { p.inner.Partial(forInner(fb)) }
+func (p *Preferring) Partial(fb Feedback) { p.Learner.Partial(forInner(fb)) }
 
-func (p *Preferring) Paid(fb Feedback) { p.inner.Paid(forInner(fb)) }
+func (p *Preferring) Paid(fb Feedback) { p.Learner.Paid(forInner(fb)) }
 
-func (p *Preferring) Expired(fb Feedback) { p.inner.Expired(forInner(fb)) }
+func (p *Preferring) Expired(fb Feedback) { p.Learner.Expired(forInner(fb)) }
 
-func (p *Preferring) Unselected(fb Feedback) { p.inner.Unselected(forInner(fb)) }
-
-// Categorise implements Categorising.
-func (p *Preferring) Categorise(i policy.Item, category string) {
-	if c, ok := p.inner.(Categorising); ok {
-		c.Categorise(i, category)
-	}
-}
-
-func (p *Preferring) Sums(i policy.Item) policy.Sums { return p.inner.Sums(i) }
-
-func (p *Preferring) Evidence(i policy.Item) policy.Evidence { return p.inner.Evidence(i) }
+func (p *Preferring) Unselected(fb Feedback) { p.Learner.Unselected(forInner(fb)) }
 
 // Share implements Pooling. Decisions read the global order of utilities.
 func (p *Preferring) Share(global Learner, source int32, number func(policy.Item) policy.Item) {
 	w := global.(*Preferring)
 	p.finder.Share(w.finder, number)
-	p.inner.Share(w.inner, source, number)
+	p.Learner.Share(w.Learner, source, number)
 }
 
 func (p *Preferring) BeGlobal(mark func(policy.Item) uint64) {
 	p.finder.BeGlobal(mark)
-	p.inner.BeGlobal(mark)
+	p.Learner.BeGlobal(mark)
 }
 
 func (p *Preferring) Commit(items int) (due Estimates) {
 	p.finder.Commit(items)
-	return p.inner.Commit(items)
+	return p.Learner.Commit(items)
 }
 
 func (p *Preferring) BeginResync(source int32) {
 	p.finder.BeginResync(source)
-	p.inner.BeginResync(source)
+	p.Learner.BeginResync(source)
 }
 
 func (p *Preferring) EndResync(source int32, read func(hash string, i policy.Item) bool) {
 	p.finder.EndResync(source, func(i policy.Item) bool { return read(p.finder.Hash(), i) })
-	p.inner.EndResync(source, read)
+	p.Learner.EndResync(source, read)
 }
 
 // Pooled implements Learner. Selections of all partitions inform the order.
 func (p *Preferring) Pooled() []Pooled {
-	return append(slices.Clone(p.inner.Pooled()), Pooled{Hash: p.finder.Hash(), ByItem: true})
+	return append(slices.Clone(p.Learner.Pooled()), Pooled{Hash: p.finder.Hash(), ByItem: true})
 }
 
 func (p *Preferring) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
@@ -220,29 +190,21 @@ func (p *Preferring) SetSourceField(source int32, hash string, field, value []by
 		p.finder.SetSource(source, field, value, items)
 		return
 	}
-	p.inner.SetSourceField(source, hash, field, value, items)
+	p.Learner.SetSourceField(source, hash, field, value, items)
 }
 
 func (p *Preferring) Advance(watermark int64) {
 	p.finder.Advance(watermark)
-	p.inner.Advance(watermark)
+	p.Learner.Advance(watermark)
 }
 
 func (p *Preferring) Hashes() []string {
-	return append(slices.Clone(p.inner.Hashes()), p.finder.Hash())
+	return append(slices.Clone(p.Learner.Hashes()), p.finder.Hash())
 }
-
-// Expects implements Expecting, by the inner learner.
-func (p *Preferring) Expects() bool {
-	x, ok := p.inner.(Expecting)
-	return ok && x.Expects()
-}
-
-func (p *Preferring) LoadSums(i policy.Item, s policy.Sums) { p.inner.LoadSums(i, s) }
 
 func (p *Preferring) LoadField(hash string, field, value []byte) error {
 	if hash != p.finder.Hash() {
-		return p.inner.LoadField(hash, field, value)
+		return p.Learner.LoadField(hash, field, value)
 	}
 	if err := p.finder.Load(field, value); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
@@ -252,32 +214,17 @@ func (p *Preferring) LoadField(hash string, field, value []byte) error {
 
 func (p *Preferring) Loaded() error {
 	p.finder.Loaded()
-	return p.inner.Loaded()
+	return p.Learner.Loaded()
 }
 
 func (p *Preferring) Harvest(r Recorder) {
-	p.inner.Harvest(r)
+	p.Learner.Harvest(r)
 	p.finder.Harvest(func(field, value []byte) { r.Field(p.finder.Hash(), field, value) })
 }
 
 func (p *Preferring) Status() Status {
-	s, f := p.inner.Status(), p.finder.Status()
+	s, f := p.Learner.Status(), p.finder.Status()
 	s.FindsUtilities = true
 	s.BurnIn, s.UndecidedPairs, s.Contradictions, s.Unrated = p.burnIn, f.Undecided, f.Contradictions, f.Unused
 	return s
-}
-
-// Meet implements Meeting, by the inner learner.
-func (p *Preferring) Meet(items []policy.Item, at int64) {
-	if inner, ok := p.inner.(Meeting); ok {
-		inner.Meet(items, at)
-	}
-}
-
-// Coefficients implements ContextReporting, by the inner learner.
-func (p *Preferring) Coefficients() []Coefficient {
-	if inner, ok := p.inner.(ContextReporting); ok {
-		return inner.Coefficients()
-	}
-	return nil
 }

@@ -198,13 +198,11 @@ func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
 			require.Zero(t, ours.UndecidedPairs)
 			ours.BurnIn, ours.FindsUtilities = 0, false
 			require.Equal(t, theirs, ours)
-			if a, ok := given.(Attracting); ok {
-				share, known := a.ShareOnTop(sorted[n-1])
-				ours, ok := p.ShareOnTop(sorted[n-1])
-				require.Equal(t, known, ok)
-				require.InDelta(t, share, ours, 0)
-				require.Equal(t, name == "impressions", known)
-			}
+			share, known := given.ShareOnTop(sorted[n-1])
+			same, ok := p.ShareOnTop(sorted[n-1])
+			require.Equal(t, known, ok)
+			require.InDelta(t, share, same, 0)
+			require.Equal(t, name == "impressions", known)
 			require.NotNil(t, p.Inspect().Preferences)
 		})
 	}
@@ -267,7 +265,7 @@ func restart(t *rapid.T, base func() Inspector, find func() preference.Finder) {
 	}
 	end(p, fb)
 	end(again, fb)
-	ours, theirs := p.inner.Status(), again.inner.Status()
+	ours, theirs := p.Learner.Status(), again.Learner.Status()
 	ours.Holds, ours.Unfed, theirs.Holds, theirs.Unfed = 0, 0, 0, 0 // are counted since the process started
 	require.Equal(t, ours, theirs)
 	for ref := steps + 1; ref < steps+20; ref++ {

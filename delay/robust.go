@@ -68,10 +68,7 @@ type Robust struct {
 	sampler         admissible.Sampler
 }
 
-var (
-	_ ItemRemoving = (*Robust)(nil)
-	_ Expecting    = (*Robust)(nil)
-)
+var _ ItemRemoving = (*Robust)(nil)
 
 // unchanged decides for Robust where no candidate's mean has changed (policy.AllTime). One half of the rankings are MOSS's, by the means of
 // whole pasts, which explores items without payoffs better. The other half are drawn from policy.Robust.LookingAgain's point, which looks at
@@ -188,7 +185,7 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	return r, nil
 }
 
-// Expects implements Expecting. Decisions record scores.
+// Expects implements Optional. Decisions record scores.
 func (r *Robust) Expects() bool { return true }
 
 func (r *Robust) reading(i policy.Item) *reading {

@@ -73,10 +73,10 @@ func (p *part) number(global policy.Item) policy.Item {
 
 // categorise gives an item's category to all.
 func (w *sharing) categorise(i policy.Item, name string) {
-	w.all.(Categorising).Categorise(i, name)
+	w.all.Categorise(i, name)
 	for _, p := range w.parts {
-		p.learner.(Categorising).Categorise(p.number(i), name)
-		p.twin.(Categorising).Categorise(p.number(i), name)
+		p.learner.Categorise(p.number(i), name)
+		p.twin.Categorise(p.number(i), name)
 	}
 }
 

@@ -215,11 +215,7 @@ func (w *life) actions() map[string]func(*rapid.T) {
 		},
 		"categorise": func(t *rapid.T) {
 			i, name := rapid.Int32Range(0, int32(w.items)-1).Draw(t, "item"), rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "category")
-			w.each(func(l Learner) {
-				if c, ok := l.(Categorising); ok {
-					c.Categorise(i, name)
-				}
-			})
+			w.each(func(l Learner) { l.Categorise(i, name) })
 		},
 		"harvest": w.harvest, "reload": w.reload, "": w.check,
 	}

@@ -235,9 +235,7 @@ func (p *player) decide(log *joinedlog.Log, e *joinedlog.Event, imp *event.Impre
 	}
 	if about != nil {
 		p.context.Categorise(p.learner, &p.reading, imp, e.Items)
-		if to, ok := p.learner.(delay.Meeting); ok {
-			to.Meet(e.Items, e.Began)
-		}
+		p.learner.Meet(e.Items, e.Began)
 	}
 	p.learner.Decide(e.Items, about, key, &p.decision)
 	for int(slot) >= len(p.flown) {

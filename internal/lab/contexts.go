@@ -246,12 +246,8 @@ func (c *visitors) move() {
 }
 
 func (c *visitors) introduce(l delay.Learner) {
-	by, ok := l.(delay.Categorising)
-	if !ok {
-		return
-	}
 	for i, kind := range c.kinds {
-		by.Categorise(policy.Item(i), fmt.Sprint("category ", kind))
+		l.Categorise(policy.Item(i), fmt.Sprint("category ", kind))
 	}
 }
 

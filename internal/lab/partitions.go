@@ -54,18 +54,12 @@ func (p *partitions) Grow(items int) {
 
 func (p *partitions) Categorise(i policy.Item, category string) {
 	for _, l := range p.all {
-		if c, ok := l.(delay.Categorising); ok {
-			c.Categorise(i, category)
-		}
+		l.Categorise(i, category)
 	}
 }
 
-// Meet implements delay.Meeting for the learner of the next impression.
-func (p *partitions) Meet(candidates []policy.Item, at int64) {
-	if to, ok := p.of(p.decided + 1).(delay.Meeting); ok {
-		to.Meet(candidates, at)
-	}
-}
+// Meet implements delay.Learner, for the learner of the next impression.
+func (p *partitions) Meet(candidates []policy.Item, at int64) { p.of(p.decided+1).Meet(candidates, at) }
 
 func (p *partitions) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
 	if p.decided%p.every == 0 {

@@ -187,9 +187,7 @@ func (p *player) about() *policy.Context {
 	case p.space == nil:
 		return nil
 	}
-	if to, ok := p.learner.(delay.Meeting); ok {
-		to.Meet(w.candidates, w.clock.at(w.t))
-	}
+	p.learner.Meet(w.candidates, w.clock.at(w.t))
 	p.clocked.At = w.clock.at(w.t)
 	p.clocked.Segment, p.clocked.X = p.space.At(0, p.clocked.At), p.clocked.X[:0]
 	for range w.n {

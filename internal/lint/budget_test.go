@@ -71,7 +71,6 @@ var larger = map[string]int{
 	"interface policy/preference.Finder":    12,
 	"interface stream/task.Shell":           17,
 	"methods of delay.awaiting":             44,
-	"methods of delay.Preferring":           41,
 	"methods of delay.base":                 59,
 	"methods of delay.contexts":             83,
 	"methods of internal/admin.Tool":        70,

@@ -277,13 +277,12 @@ const maxCategories = 1 << 14
 
 // Categorise passes the categories of an impression's candidates, in the record's order, to a learner that uses categories.
 func (c *Context) Categorise(l delay.Learner, r *Reading, imp *event.Impression, items []policy.Item) {
-	to, ok := l.(delay.Categorising)
-	if !ok || !c.space.Categories() {
+	if !c.space.Categories() {
 		return
 	}
 	for k := range imp.Context.Candidates {
 		if name := imp.Context.Candidates[k].Category; len(name) > 0 {
-			to.Categorise(items[k], r.category(name))
+			l.Categorise(items[k], r.category(name))
 		}
 	}
 }

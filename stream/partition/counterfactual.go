@@ -85,12 +85,10 @@ func (c *Counterfactual) decided(l delay.Learner, candidates []policy.Item, at i
 	c.ExpectedSum += expected
 	_, variance := favourite.Wald()
 	c.ExpectedVariance += variance
-	if a, ok := l.(delay.Attracting); ok {
-		if share, known := a.ShareOnTop(candidates[at]); known {
-			c.Shared++
-			c.SharesSum += share
-			c.PayingSum += float64(share * expected)
-		}
+	if share, known := l.ShareOnTop(candidates[at]); known {
+		c.Shared++
+		c.SharesSum += share
+		c.PayingSum += float64(share * expected)
 	}
 	if favourite.W < ComparedFrom {
 		return

@@ -96,7 +96,7 @@ func (dec *decider) rankingSize(l *learner, imp *event.Impression, g *assignment
 	if l.cfg.FindsUtilities {
 		rest += rankBytes * len(imp.Candidates)
 	}
-	if x, ok := l.delay.(delay.Expecting); ok && x.Expects() {
+	if l.delay.Expects() {
 		rest += expectedBytes * len(imp.Candidates)
 	}
 	if dec.ruled {
@@ -165,9 +165,7 @@ func (dec *decider) rule(l *learner, d *delay.Decision) []int32 {
 	move(d.Ranks, &dec.positions, from)
 	move(d.Expected, &dec.expected, from)
 	d.Propensities = d.Propensities[:0]
-	if x, ok := l.delay.(delay.Reweighing); ok {
-		x.Reweigh(d)
-	}
+	l.delay.Reweigh(d)
 	return dec.rules.Decided(from)
 }
 

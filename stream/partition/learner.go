@@ -176,7 +176,7 @@ func (l *learner) counting() Counting {
 
 // meet reports to a learner with a context the time at which an impression that carries these items began.
 func (l *learner) meet(items []policy.Item, began event.Millis) {
-	if to, ok := l.delay.(delay.Meeting); ok && l.cfg.Context != nil {
-		to.Meet(items, began)
+	if l.cfg.Context != nil {
+		l.delay.Meet(items, began)
 	}
 }

@@ -106,10 +106,8 @@ func (l *learner) sample() LearnerSample {
 	if i, ok := l.delay.(delay.Inspector); ok {
 		one.Rule, one.Coming = i.Rule(), i.Coming()
 	}
-	if d, ok := l.delay.(delay.ContextReporting); ok {
-		if one.Coefficients = d.Coefficients(); one.Coefficients != nil {
-			one.Contextual = l.delay.Status().Contextual
-		}
+	if one.Coefficients = l.delay.Coefficients(); one.Coefficients != nil {
+		one.Contextual = l.delay.Status().Contextual
 	}
 	items := append(k.first.top(lookItems), k.favourite.top(lookItems)...)
 	for n, c := range items {

@@ -36,6 +36,7 @@ func (unpooled) EndResync(int32, func(string, policy.Item) bool)               {
 // do. With saw it uses contexts, and with expects it returns the expected payoff of an item with these sums.
 type tally struct {
 	unpooled
+	delay.Plain
 	instances   bool
 	expects     func(policy.Sums) float64
 	saw         func(*policy.Context) // called with the context of each decision; nil: none needed
