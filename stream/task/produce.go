@@ -138,8 +138,8 @@ const (
 )
 
 // CompressionOverhead bounds by how many bytes n bytes of records can grow by compression. A broker
-// compresses if the topic's compression.type names a codec, and applies max.message.bytes to the
-// result. Incompressible data is stored in blocks with headers: snappy, the worst, adds 16 bytes and
+// compresses if the topic's compression.type names a codec, and applies max.message.bytes to the result. Incompressible
+// data is stored in blocks with headers: snappy, the worst, adds 16 bytes and 10 for each 32 KiB. Libraries may cut smaller blocks.
 func CompressionOverhead(n int) int { return n/64 + 128 }
 
 // batchRoom returns the bytes for records in a batch with this max.message.bytes.
