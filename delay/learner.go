@@ -112,7 +112,7 @@ const (
 
 // Optional is what only some learners do. Plain does none of it.
 type Optional interface {
-	// Categorise tells an item's category, before decisions and feedback about it; the latest holds.
+	// Categorise sets an item's category, before decisions and feedback about it; the latest holds.
 	Categorise(i policy.Item, category string)
 	// Meet notes an impression's items before Decide or Adopt, for the time since the learner first met them; at is its event time in
 	// milliseconds, from which deadlines count.
