@@ -110,7 +110,7 @@ const (
 	OfChange                          // a change of effects that Commit has found; with OfVariances. A replay searches at fewer epochs, and may find others
 )
 
-// Optional is what only some learners do. Plain does none of it.
+// Optional has the methods that only some learners need. Plain's do nothing.
 type Optional interface {
 	// Categorise sets an item's category, before decisions and feedback about it; the latest holds.
 	Categorise(i policy.Item, category string)
@@ -129,7 +129,7 @@ type Optional interface {
 	ShareOnTop(i policy.Item) (share float64, ok bool)
 }
 
-// Plain is part of learners that do nothing, or little, of Optional.
+// Plain is part of learners that need few methods of Optional, or none.
 type Plain struct{}
 
 func (Plain) Categorise(policy.Item, string)                     {}

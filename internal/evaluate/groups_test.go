@@ -23,6 +23,8 @@ type listener struct {
 
 func (*listener) Needs() delay.Needs { return delay.Needs{Context: true} }
 
+func (l *listener) Meet([]policy.Item, int64) {}
+
 func (l *listener) Categorise(i policy.Item, name string) { l.categories[i] = name }
 
 func (l *listener) Decide(candidates []policy.Item, about *policy.Context, _ policy.Key, d *delay.Decision) {
