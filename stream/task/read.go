@@ -52,9 +52,14 @@ func (t *Task) fetchFailed(q *queue, err error) {
 // readFailed starts the checks after a failed fetch, once if several fail. A throttled one needs no check, and pauses its topic's fetches.
 func (t *Task) readFailed(doing string, fetching *bool, err error) {
 	r := t.run
-	_, *fetching = errors.AsType[Throttled](err)
-	t.failed(doing, err, func() { *fetching = false })
-	if t.run != r || *fetching {
+	_, pauses := errors.AsType[Throttled](err)
+	*fetching = pauses
+	t.failed(doing, err, func() {
+		if pauses { // else the next fetch may be under way
+			*fetching = false
+		}
+	})
+	if t.run != r || pauses {
 		return
 	}
 	r.unchecked = true

@@ -234,6 +234,81 @@ func TestReadFailed_Throttled(t *testing.T) {
 	require.NoError(t, checkLog(d.w, false))
 }
 
+// TestReadFailed_OneAfterAnother: the fetches of two topics fail, at different times. Afterwards each topic has one fetch under way.
+func TestReadFailed_OneAfterAnother(t *testing.T) {
+	d := served(t, func(c *Config) { c.FetchWait = 500 * time.Millisecond })
+	var broke time.Duration
+	second := false
+	d.answer = func(e Effect) error {
+		f, ok := e.(Fetch)
+		switch {
+		case !ok || f.MaxBytes == 1:
+		case f.Topic == event.Impressions && broke == 0:
+			broke = d.w.mono
+			return errMoved
+		case f.Topic == event.Payoffs && !second && broke != 0 && d.w.mono >= broke+40*time.Millisecond:
+			second = true
+			return errMoved
+		}
+		return nil
+	}
+	require.Error(t, d.run(5*time.Second, func() bool { return slices.Max(d.fetches()) > 1 }))
+	require.True(t, second)
+}
+
+// fetches counts the fetches under way, by topic.
+func (d *driver) fetches() []int {
+	n := make([]int, event.Topics)
+	for _, f := range d.flying {
+		if e, ok := f.Do.(Fetch); ok && e.MaxBytes > 1 {
+			n[e.Topic]++
+		}
+	}
+	return n
+}
+
+// TestReadFailed_InAReplay: the same while earlier decisions are read, each of which is adopted once.
+func TestReadFailed_InAReplay(t *testing.T) {
+	for late := time.Duration(0); late < 50*time.Millisecond; late += time.Millisecond {
+		d := served(t, func(c *Config) { c.FetchWait = 500 * time.Millisecond })
+		d.latency = 2 * time.Millisecond
+		d.hold = func(e Effect) bool { _, ok := e.(Checkpoint); return ok }
+		d.impress(100, 200, d.w.wall)
+		require.Error(t, d.run(time.Second, func() bool { return false }))
+		d.hold = nil
+		var broke time.Duration
+		second := false
+		d.answer = func(e Effect) error {
+			f, ok := e.(Fetch)
+			switch {
+			case !ok || f.MaxBytes == 1 || d.p.task.run == nil:
+			case f.Topic == event.Payoffs && broke == 0 && d.p.task.run.replay.cursor.fetching:
+				broke = d.w.mono
+				return errMoved
+			case f.Topic == event.Rankings && !second && broke != 0 && d.w.mono >= broke+late:
+				second = true
+				return errMoved
+			}
+			return nil
+		}
+		d.holdBack = func(r Request) bool {
+			f, ok := r.Do.(Fetch)
+			slow := ok && f.Topic == event.Rankings && f.MaxBytes > 1
+			if slow {
+				d.flying = append(d.flying, driven{r, d.w.mono, d.w.mono + 30*time.Millisecond})
+			}
+			return slow
+		}
+		d.start()
+		require.NoError(t, d.run(time.Minute, func() bool {
+			return slices.Max(d.fetches()) > 1 || d.p.task.Phase() == Stopped || d.idle()
+		}), late)
+		require.LessOrEqual(t, slices.Max(d.fetches()), 1, late)
+		require.NoError(t, d.p.task.Status().Err, late)
+		require.NoError(t, checkLog(d.w, false), late)
+	}
+}
+
 // TestRefence_WithoutACoordinator: rankings go on while the coordinator does not raise the epoch, or its reply is lost, for an interval more.
 // Then they stop: a worker frozen for as long must not produce before its fence.
 func TestRefence_WithoutACoordinator(t *testing.T) {
