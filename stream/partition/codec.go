@@ -58,7 +58,7 @@ const (
 	flagInParts // the sum was fed to the learner
 	flagArm     // it is a unit of an experiment
 	flagContext // it has a context
-	flagRefused // a payoff was refused, since the learner was gone
+	flagRefused // a selection or payoff was refused, since the learner was gone
 	flagUnknown // this bit and above
 )
 

@@ -121,7 +121,7 @@ func (d *entryReader) impression(e *entry, flags uint64) {
 	}
 	d.decision(e, flags)
 	e.ordered, e.favourite, e.refused = flags&flagOrdered != 0, flags&flagFavourite != 0, flags&flagRefused != 0
-	if d.err == nil && ((e.ordered || e.refused) && !selected || e.favourite && !e.ordered) {
+	if d.err == nil && (e.ordered && !selected || e.favourite && !e.ordered) {
 		d.fail("flags %#x", flags)
 	}
 	if flags&flagSum != 0 {

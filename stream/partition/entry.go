@@ -94,7 +94,7 @@ type partialSum struct {
 	count   int64   // payoffs in sum
 	events  []uint64
 	inParts bool // sum was fed to the learner
-	refused bool // after a selection: a payoff was refused, since the learner was gone
+	refused bool // a selection or payoff was refused, since the learner was gone
 }
 
 // parkedRecord is a selection or payoff that waits for its impression or selection. Its key is the entry's id.

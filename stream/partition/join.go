@@ -182,7 +182,9 @@ func (j *joiner) hasRoom(size int) bool {
 func (j *joiner) conclude(rec *Record, effective event.Millis, v verdict, f *event.Fault, out *Output) {
 	switch v {
 	case refused:
-		if e := &j.cur.entry; rec.Topic == event.Payoffs && f.Reason == event.LearnerGone && e.selected >= 0 && effective <= e.payoffDeadline {
+		e := &j.cur.entry
+		second := rec.Topic == event.Selections && e.selected >= 0
+		if f.Reason == event.LearnerGone && !second && effective <= e.nextDeadline() {
 			e.refused, j.cur.changed = true, true
 		}
 		j.reject(rec, f, out)
@@ -441,7 +443,7 @@ func (j *joiner) selectPaid(l *learner, e *entry, p *event.Payoff) {
 func (j *joiner) selectItem(l *learner, at int32, sel *event.Selection) {
 	c := &j.cur
 	c.choose(at)
-	c.changed = true
+	c.refused, c.changed = false, true // a refused selection was sent again
 	if sel != nil && sel.ByUtility {
 		c.unranked()
 		j.trials.leaveOut(&c.entry)

@@ -162,3 +162,50 @@ func TestAbsences_SelectionsPaidMeanwhileTeachNothing(t *testing.T) {
 		require.Zero(t, w.m.ledger.now[impressionsPending])
 	}
 }
+
+// TestAbsences_SelectionsRefusedMeanwhile: a selection that is refused while its learner is left out is no missing one. A payoff shows one
+// too. If the selection is sent again, it is unpaid like any other.
+func TestAbsences_SelectionsRefusedMeanwhile(t *testing.T) {
+	for _, c := range []struct{ payoff, again bool }{{}, {again: true}, {payoff: true}} {
+		w := newWorld(t, trialConfig(t, nil))
+		w.cfg.Experiments = nil
+		for i := range w.cfg.Learners {
+			w.cfg.Learners[i].New = func() delay.Learner {
+				d := delay.NewDirect(policy.NewGreedy(), delay.Silence{})
+				d.LearnAttraction(0)
+				return d
+			}
+		}
+		w.start()
+		w.walkKnown()
+		w.ranked("i", "", day)
+		w.save()
+		all := w.cfg.Learners
+		w.cfg.Learners = slices.Clone(all[1:])
+		w.cfg.Learners[0].Default = true
+		w.start()
+		w.walkKnown()
+		if c.payoff {
+			require.NoError(t, w.read(event.Payoffs, "i", event.AppendPayoff(nil, &event.Payoff{ID: []byte("i"), Payoff: 1}), day))
+		} else {
+			w.worth("i", -1, day)
+		}
+		require.Len(t, w.letters, 1)
+		w.save()
+		w.cfg.Learners = all
+		w.start()
+		w.walkKnown()
+		if c.again {
+			w.worth("i", -1, day)
+		}
+		w.pass(day + settled)
+		require.Zero(t, w.m.ledger.now[impressionsPending])
+		l := w.m.learners[0].delay
+		n := int64(0)
+		if c.again {
+			n = 1
+		}
+		require.Equal(t, policy.Sums{N: n}, l.Sums(0), "%+v", c)
+		require.Equal(t, n, l.Status().Attraction.Impressions, "%+v", c)
+	}
+}

@@ -171,7 +171,7 @@ func (c *cursor) length() int {
 //	with flagLeaders the positions that lead (see leaders); with flagRanks a utility rank each (packed); with flagUndecided the
 //	uncertain ranks (count before); with flagExpected the expected payoffs in units of 10⁻⁶ (varints),
 //	after a selection one; with flagSum the sum (float64), the number of payoffs, and the 8-byte hashes of their event ids (count before).
-//	With flagRefused a payoff was refused with learner_gone.
+//	With flagRefused a selection or payoff was refused with learner_gone.
 //
 // With flagParked, all but tombstones continue with the parked records (count before). Of each: topic (a byte, plus 16 times the form),
 // offset, timestamp (varint), effective time (varint), length of the wait (varint), value (length before). For Avro its Protobuf form
