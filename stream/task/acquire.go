@@ -136,7 +136,6 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 			t.after(t.failures.note(scanning, ErrNothingRead, t.now.Mono), func() { t.scan(force, d, from) })
 			return
 		}
-		t.failures.clear(scanning)
 		t.scan(force, d, f.Next)
 	})
 }

@@ -96,10 +96,11 @@ func ask[R any](t *Task, doing string, timeout time.Duration, e replied[R], ok f
 	})
 }
 
+// read fetches once. An answer without progress ends no failure: a repeated read waits longer each time.
 func (t *Task) read(doing string, timeout time.Duration, e Fetch, done func(f *Fetched, err error)) {
 	t.doing = doing
 	send(t, timeout, e, func(f Fetched, err error) {
-		if err == nil {
+		if err == nil && f.Next > e.Offset {
 			t.failures.clear(doing)
 		}
 		done(&f, err)

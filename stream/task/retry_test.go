@@ -176,15 +176,24 @@ func (s slowTier) Fetch(f Fetch) (Fetched, error) {
 	return got, err
 }
 
-// TestWitness_NothingRead: a broker that sends nothing yet, without an error, proves nothing about a record. The check asks once more.
+// TestWitness_NothingRead: a broker that sends nothing yet, without an error, proves nothing about a record. The check asks again, after growing
+// pauses.
 func TestWitness_NothingRead(t *testing.T) {
 	d := served(t, func(c *Config) { c.FetchWait = 50 * time.Millisecond })
 	d.start()
 	until := d.w.mono + 5*time.Second
 	d.shell = func(s shell) Shell { return slowTier{s, until} }
+	asked := 0
+	d.hold = func(e Effect) bool {
+		if f, ok := e.(Fetch); ok && f.MaxBytes == 1 && d.w.mono < until {
+			asked++
+		}
+		return false
+	}
 	d.impress(6, 3, d.w.wall)
 	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Stopped || d.idle() }))
 	require.Equal(t, Running, d.p.task.Phase())
+	require.LessOrEqual(t, asked, 8, "pauses double from 50 ms")
 	require.NoError(t, checkLog(d.w, false))
 }
 
