@@ -85,7 +85,9 @@ func (j *joiner) giveUp() {
 		fb := j.feedback(l)
 		if l.keepsSelected(e) {
 			l.delay.Expired(fb)
-			l.observer.drops.expired(fb.Item)
+			if !e.refused {
+				l.observer.drops.expired(fb.Item)
+			}
 		}
 	}
 	j.end(how, j.trials.worthUnpaid(e, l), e.nextDeadline())

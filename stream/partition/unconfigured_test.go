@@ -159,6 +159,7 @@ func TestAbsences_SelectionsPaidMeanwhileTeachNothing(t *testing.T) {
 		w.walkKnown()
 		w.pass(day + settled)
 		require.Equal(t, policy.Sums{N: c.learn}, w.m.learners[0].delay.Sums(0), "%+v", c)
+		require.Zero(t, w.m.learners[0].observer.drops.all.expired, "%+v", c)
 		require.Zero(t, w.m.ledger.now[impressionsPending])
 	}
 }
