@@ -245,7 +245,8 @@ func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
 }
 
 // heldByOthers reports whether another transactional id than ours holds a producer id. It shows only transactional ids that we may describe,
-// and needs Kafka 3.0: an older broker shows none.
+// and needs Kafka 3.0: an older broker shows none. It fails if a broker cannot be reached, since that one may coordinate the holder, whom a
+// marker would fence for good. The metadata are new, and the cluster drops a dead broker from them within seconds.
 func (p *Partition) heldByOthers(ctx context.Context, l *metadata, producer int64) (bool, error) {
 	var others atomic.Bool
 	var all errgroup.Group
