@@ -3,12 +3,18 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 	server "github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 	"github.com/ranker-worker/ranker-worker/state"
 )
@@ -47,6 +53,33 @@ func TestKnownIDs_FromSeveralServers(t *testing.T) {
 	require.Len(t, seen, n)
 	for page, times := range seen {
 		require.Equal(t, 1, times, page)
+	}
+}
+
+// TestRestore_AsThePageSays: a server that keeps an append-only file has a backup's data, after the commands of docs/do.
+func TestRestore_AsThePageSays(t *testing.T) {
+	srv, s := restarting(t, 1)
+	dir := s.client.ConfigGet(t.Context(), "dir").Val()["dir"]
+	require.NoError(t, s.client.Save(t.Context()).Err())
+	backups := t.TempDir()
+	require.NoError(t, os.Rename(filepath.Join(dir, "dump.rdb"), filepath.Join(backups, "2026-11-23.rdb")))
+	require.NoError(t, s.client.FlushAll(t.Context()).Err())
+	srv.Stop()
+	page, err := os.ReadFile("../../docs/do/back-up-and-restore.md")
+	require.NoError(t, err)
+	_, commands, _ := strings.Cut(string(page), "## Restore")
+	commands = strings.Split(commands, "```")[1]
+	ports, err := proc.FreePorts(1)
+	require.NoError(t, err)
+	port := strconv.Itoa(ports[0])
+	commands = strings.NewReplacer("/var/lib/redis", dir, "/backups", backups, "7000", port).Replace(commands)
+	t.Cleanup(func() { _ = exec.Command("redis-cli", "-p", port, "SHUTDOWN", "NOSAVE", "FORCE").Run() })
+	out, err := exec.CommandContext(t.Context(), "timeout", "60", "sh", "-c", commands).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for range 2 {
+		srv.Start()
+		require.EqualValues(t, 1, s.client.Exists(t.Context(), "{g:0}:meta").Val())
+		srv.Stop()
 	}
 }
 
