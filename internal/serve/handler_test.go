@@ -71,3 +71,21 @@ func TestSplit_IsBare(t *testing.T) {
 		require.Equal(t, want, got, "%q", body)
 	}
 }
+
+// TestSplit_Refuses lists that are too long, at the cost of a list of the greatest length, and malformed ones.
+func TestSplit_Refuses(t *testing.T) {
+	list := func(n int) []byte { return []byte("[" + strings.Repeat("0,", n-1) + "0]") }
+	values, _, p := split(list(mostRecords))
+	require.Nil(t, p)
+	require.Len(t, values, mostRecords)
+	for _, n := range []int{mostRecords + 1, 1 << 20} {
+		body := list(n)
+		require.Less(t, testing.AllocsPerRun(1, func() { _, _, p = split(body) }), 10.0*mostRecords)
+		require.Equal(t, http.StatusRequestEntityTooLarge, p.Status)
+	}
+	for _, body := range []string{"[", "[1", "[1,", "[1,]", "[1 2]", "[1}", "[,1]", "[1]]", "[1] 2", "[1],", "[{]", "[nul]"} {
+		_, _, p := split([]byte(body))
+		require.NotNil(t, p, body)
+		require.Equal(t, http.StatusUnprocessableEntity, p.Status, body)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 
@@ -91,15 +92,27 @@ func split(body []byte) (values [][]byte, single bool, p *problem) {
 	if body = bare(body); len(body) == 0 || body[0] != '[' {
 		return [][]byte{body}, true, nil
 	}
-	var raw []json.RawMessage
-	if err := json.Unmarshal(body, &raw); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	_, err := decoder.Token() // [
+	for err == nil && decoder.More() {
+		if len(values) == mostRecords { // the rest is not read: decoded values take many times its bytes
+			return nil, false, tooLarge.problem(fmt.Sprintf("more than %d records", mostRecords))
+		}
+		var raw json.RawMessage
+		err = decoder.Decode(&raw)
+		values = append(values, bare(raw))
+	}
+	if err == nil {
+		_, err = decoder.Token() // ]
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF
+	case err == nil && decoder.InputOffset() < int64(len(body)):
+		err = errors.New("something stands behind the list")
+	}
+	if err != nil {
 		return nil, false, faulty(problemError{Reason: event.MalformedJSON, Detail: err.Error(), Pointer: "#"})
-	}
-	if len(raw) > mostRecords {
-		return nil, false, tooLarge.problem(fmt.Sprintf("%d records, at most %d are taken at once", len(raw), mostRecords))
-	}
-	for _, r := range raw {
-		values = append(values, bare(r))
 	}
 	return values, false, nil
 }
