@@ -105,7 +105,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,
 	})
 	board := dashboard.New(dashboard.Options{Source: w, Counters: metrics, Registry: store, Version: opt.Version,
-		Logger: opt.Logger, Simulated: opt.Now != nil})
+		Remember: max(machine.Remember, machine.ParkingTime), Unserved: !cfg.HTTP.Page, Logger: opt.Logger, Simulated: opt.Now != nil})
 	return &App{Worker: w, Broker: b, Store: store, Board: board, traces: traces}, nil
 }
 

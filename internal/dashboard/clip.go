@@ -60,6 +60,15 @@ func (s Summary) bounded(share int) Summary {
 	return s
 }
 
+// nameless returns a summary without samples: without the name of an item, and the detail of a dead letter, which may quote an id.
+func (s Summary) nameless() Summary {
+	s.DeadLetters = []Letter{}
+	for i := range s.Learners {
+		s.Learners[i].HoldItem = ""
+	}
+	return s
+}
+
 // waitingFirst returns the partitions that wait for something, and then the others, which a list may leave out.
 func waitingFirst(all []Partition) (sorted []Partition) {
 	for _, waits := range []bool{true, false} {

@@ -37,8 +37,8 @@ var (
 	_ Counters = (*stream.Metrics)(nil)
 )
 
-// collect makes the worker's own summary, without values over time.
-func collect(source Source, counters Counters) Summary {
+// collect makes the worker's own summary, without values over time. See Options for remember.
+func collect(source Source, counters Counters, remember int64) Summary {
 	s := Summary{Form: form, ID: source.ID(), Outside: clip(source.Outside(), wordsRunes), Rankings: []Ranking{}, DeadLetters: []Letter{}, Partitions: []Partition{}, Learners: []Learner{}}
 	seen := source.Seen()
 	now := source.Now()
@@ -73,6 +73,10 @@ func collect(source Source, counters Counters) Summary {
 		learners[c.Name].sortItems()
 		s.Learners = append(s.Learners, *learners[c.Name])
 	}
+	for i := range s.Rankings {
+		s.Rankings[i].Until += remember
+	}
+	s.Rankings = slices.DeleteFunc(s.Rankings, func(r Ranking) bool { return r.Until <= now })
 	slices.SortStableFunc(s.Rankings, func(a, b Ranking) int { return cmp.Compare(b.Time, a.Time) })
 	letters := counters.Letters()
 	slices.Reverse(letters)
@@ -186,7 +190,7 @@ func (l *Learner) sortItems() {
 }
 
 func rankingOf(number int32, l *Learner, k *partition.RankingSample) Ranking {
-	r := Ranking{ID: clip(k.ID, nameRunes), Learner: l.Name, Partition: number, Offset: k.Offset, Time: k.Time, Explored: k.Explored,
+	r := Ranking{ID: clip(k.ID, nameRunes), Learner: l.Name, Partition: number, Offset: k.Offset, Time: k.Time, Until: k.Time + int64(1000*l.Horizon), Explored: k.Explored,
 		Candidates: k.Candidates}
 	low, high := l.PayoffRange[0], l.PayoffRange[1]
 	for i := range k.Shown {

@@ -32,6 +32,10 @@ type Options struct {
 	Registry state.Registry // where workers publish their summaries; nil: this worker is alone
 	Version  string
 	Logger   *slog.Logger
+	// Remember is for how long after its payoff deadline an impression is remembered, in milliseconds.
+	Remember int64
+	// Unserved means that nobody reads this page: the worker samples nothing, publishes its figures for the others' pages, and reads none.
+	Unserved bool
 	// Simulated means that the worker's clock is simulated: durations by it are not shown.
 	Simulated bool
 }
@@ -103,7 +107,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 
 // tick reads the worker.
 func (b *Dashboard) tick(now time.Time) {
-	own := collect(b.opt.Source, b.opt.Counters)
+	own := collect(b.opt.Source, b.opt.Counters, b.opt.Remember)
 	own.Version, own.Started = b.opt.Version, b.started.UnixMilli()
 	totals := b.opt.Counters.Totals()
 	b.mu.Lock()
@@ -112,10 +116,13 @@ func (b *Dashboard) tick(now time.Time) {
 	if b.opt.Simulated {
 		own.Latencies = nil
 	}
+	if b.opt.Unserved {
+		own = own.nameless()
+	}
 	b.own = own
 	// Samples are needed while somebody watches, here or at another worker, which reads this one seldom.
 	often := uint64(showEvery / tickEvery)
-	if b.ticks < often || b.ticks%often == 0 || now.Sub(b.watched) < watchedFor {
+	if !b.opt.Unserved && (b.ticks < often || b.ticks%often == 0 || now.Sub(b.watched) < watchedFor) {
 		b.next = b.opt.Source.LookAgain(b.next, looksATick)
 	}
 	b.ticks++
@@ -148,7 +155,7 @@ func (b *Dashboard) remember(now time.Time) {
 			b.ranked[name] = p.at
 		}
 	}
-	b.known.addRankings(all)
+	b.known.addRankings(all, b.opt.Source.Now())
 	if b.ticks%itemTicks == 1 {
 		b.known.addItems(page.Learners, p.at)
 	}
@@ -214,6 +221,9 @@ func (b *Dashboard) exchange(ctx context.Context, own *Summary) ([]shown, error)
 	all, err := b.opt.Registry.Show(ctx, own.ID, shows)
 	if err != nil {
 		return nil, fmt.Errorf("show this worker to the others: %w", err)
+	}
+	if b.opt.Unserved {
+		return nil, nil
 	}
 	return others(own.ID, all), nil
 }

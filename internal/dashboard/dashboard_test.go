@@ -126,7 +126,7 @@ func (w *worker) does() {
 }
 
 func board(w *worker, registry state.Registry) *Dashboard {
-	b := New(Options{Source: w, Counters: counters{w}, Registry: registry, Version: "v1", Logger: slog.New(slog.DiscardHandler)})
+	b := New(Options{Source: w, Counters: counters{w}, Registry: registry, Version: "v1", Remember: 60_000, Logger: slog.New(slog.DiscardHandler)})
 	b.started = time.UnixMilli(0)
 	return b
 }
@@ -238,6 +238,52 @@ func (u unwilling) Withdraw(context.Context, string) error                 { ret
 func (u unwilling) MemoryUsed(context.Context) (float64, error)            { return 0, u.err }
 func (u unwilling) Show(context.Context, string, []byte) ([][]byte, error) { return nil, u.err }
 
+// TestForgottenImpressionsAreNotShown: an impression leaves the page once payoff_horizon and join.remember are over.
+func TestForgottenImpressionsAreNotShown(t *testing.T) {
+	w := busy("w-1")
+	w.learners[0].PayoffHorizon = 3000
+	r := w.seen[1].Look.Learners[0].Ranking
+	b := board(w, nil)
+	for at, shown := range map[int64]int{1_000_000 - 63_000: 0, 1_000_001 - 63_000: 1} {
+		r.Time = at
+		b.tick(time.Now())
+		require.Len(t, b.own.Rankings, shown)
+		require.Len(t, find(t, b, "i-1").Rankings, shown)
+		b.known.addRankings(nil, 1_000_001)
+		require.Empty(t, b.known.rankings)
+		require.Empty(t, b.known.sampled)
+	}
+}
+
+// TestAnUnservedPage: its worker samples nothing, shows the others its figures without names, and keeps none of theirs.
+func TestAnUnservedPage(t *testing.T) {
+	store := memstore.New(func() string { return "0" })
+	served := board(busy("w-1"), store)
+	served.tick(time.Now())
+	served.show(t.Context())
+
+	w := busy("w-2")
+	s := w.seen[1].Status
+	s.Learners[0].OnHold, s.Learners[0].HoldItem = true, "held"
+	w.seen[1] = stream.Observed{Status: s} // as long as no look is asked for
+	b := board(w, store)
+	b.opt.Unserved = true
+	b.tick(time.Now())
+	b.show(t.Context())
+	b.tick(time.Now())
+	require.Zero(t, w.looks)
+	require.Empty(t, b.others)
+	require.Empty(t, b.known.rankings)
+	served.show(t.Context())
+	require.Len(t, served.others, 1)
+	of := served.others[0]
+	require.Equal(t, b.own.Account, of.Account)
+	require.Empty(t, of.Rankings)
+	require.Empty(t, of.DeadLetters)
+	require.Equal(t, 1, of.Learners[0].OnHold)
+	require.Empty(t, of.Learners[0].HoldItem)
+}
+
 // TestWhatIsShownIsBounded: however much there is, and whatever another worker says.
 func TestWhatIsShownIsBounded(t *testing.T) {
 	w := busy("w-1")
@@ -249,7 +295,7 @@ func TestWhatIsShownIsBounded(t *testing.T) {
 		for i := range 30 {
 			look.Items = append(look.Items, partition.ItemSample{Name: fmt.Sprint(i, long)})
 		}
-		look.Ranking = &partition.RankingSample{ID: long, Shown: make([]partition.ShownSample, 10)}
+		look.Ranking = &partition.RankingSample{ID: long, Time: 999_000, Shown: make([]partition.ShownSample, 10)}
 		w.seen[int32(10+k)] = stream.Observed{Waits: long, Look: &partition.Sample{Learners: []partition.LearnerSample{look}}}
 		w.letters = append(w.letters, stream.Letter{Detail: long})
 	}

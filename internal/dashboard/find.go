@@ -80,8 +80,8 @@ func (t *thinned[T]) add(p T) {
 	t.points, t.every = t.points[:len(t.points)/2], 2*t.every
 }
 
-// addRankings adds the sampled rankings that are new.
-func (k *known) addRankings(all []shown) {
+// addRankings adds the sampled rankings that are new, and drops those of forgotten impressions.
+func (k *known) addRankings(all []shown, now int64) {
 	if k.sampled == nil {
 		k.sampled = map[rankingKey]bool{}
 	}
@@ -93,12 +93,15 @@ func (k *known) addRankings(all []shown) {
 			}
 		}
 	}
-	if extra := len(k.rankings) - mostSampled; extra > 0 {
-		for _, r := range k.rankings[:extra] {
-			delete(k.sampled, rankingKey{r.Learner, r.ID})
+	extra := len(k.rankings) - mostSampled
+	k.rankings = slices.DeleteFunc(k.rankings, func(r Ranking) bool {
+		extra--
+		if extra < 0 && r.Until > now {
+			return false
 		}
-		k.rankings = slices.Delete(k.rankings, 0, extra)
-	}
+		delete(k.sampled, rankingKey{r.Learner, r.ID})
+		return true
+	})
 }
 
 // addItems adds the rows of a page.

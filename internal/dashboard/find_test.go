@@ -66,7 +66,7 @@ func TestFind(t *testing.T) {
 func TestFindingIsBounded(t *testing.T) {
 	var k known
 	for at := range int64(3 * mostItemPast) {
-		k.addRankings([]shown{{Summary: Summary{Rankings: []Ranking{{ID: fmt.Sprint(at), Learner: "feed"}}}}})
+		k.addRankings([]shown{{Summary: Summary{Rankings: []Ranking{{ID: fmt.Sprint(at), Learner: "feed", Until: 1}}}}}, 0)
 		k.addItems([]LearnerPage{{Learner: Learner{Name: "feed"}, ItemRows: []ItemPage{{Name: "always"}, {Name: fmt.Sprint(at)}}}}, at)
 	}
 	require.Len(t, k.rankings, mostSampled)

@@ -162,7 +162,8 @@ type Ranking struct {
 	Learner    string  `json:"learner"`
 	Partition  int32   `json:"partition"`
 	Offset     int64   `json:"offset"`
-	Time       int64   `json:"time"` // event time
+	Time       int64   `json:"time"`  // event time
+	Until      int64   `json:"until"` // event time at which workers forget the impression, and the page too
 	Explored   bool    `json:"explored,omitempty"`
 	Candidates int     `json:"candidates"`
 	Shown      []Shown `json:"shown"` // the first of them

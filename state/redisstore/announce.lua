@@ -31,4 +31,5 @@ for _, w in ipairs(others) do
   end
 end
 call('HSET', KEYS[1], ARGV[1], self)
+call('PEXPIRE', KEYS[1], ARGV[3]) -- the last worker's announcement ends, too
 return out

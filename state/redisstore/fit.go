@@ -142,7 +142,7 @@ func (s *Store) tryCommands(ctx context.Context, node *redis.Client, more [][]an
 	key := "{" + s.opts.Group + ":doctor}:tried"
 	tried := [][]any{{"eval", "return 1", 1, key}, {"evalsha", s.acquire.sha, 1, key}, {"hget", key, "f"}, {"hmget", key, "f"},
 		{"hset", key, "f", "v"}, {"hdel", key, "f"}, {"hgetall", key}, {"hkeys", key}, {"hlen", key}, {"hscan", key, 0},
-		{"exists", key}, {"del", key},
+		{"exists", key}, {"del", key}, {"pexpire", key, 1},
 		{"zadd", key, 1, "m"}, {"zrem", key, "m"}, {"zcard", key}, {"zrangebyscore", key, 0, 1}, {"zrange", key, 0, 1}, {"xadd", key, "*", "f", "v"},
 		{"xrange", key, "-", "+"}, {"set", key, "v"}}
 	tried = append(tried, more...)

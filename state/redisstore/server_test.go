@@ -147,7 +147,7 @@ func TestACLUser(t *testing.T) {
 	raw := client(t, srv.Addr)
 	ctx := t.Context()
 	allow := []any{"acl", "setuser", "ranker", "on", ">s3cret", "resetkeys", "~{g:*", "-@all", "+@hash", "+@set", "+@sortedset",
-		"+@stream", "+@string", "+@scripting", "+@transaction", "+info", "+exists", "+del", "+wait", "+time"}
+		"+@stream", "+@string", "+@scripting", "+@transaction", "+info", "+exists", "+del", "+pexpire", "+wait", "+time"}
 	require.NoError(t, raw.Do(ctx, allow...).Err())
 	opts := redisstore.Options{Addresses: []string{srv.Addr}, Group: "g",
 		Credentials: func(context.Context) (string, string, error) { return "ranker", "s3cret", nil }}
@@ -169,6 +169,12 @@ func TestACLUser(t *testing.T) {
 	all, err := s.Announce(ctx, state.WorkerInfo{ID: "a"})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
+	_, err = s.Show(ctx, "a", []byte(`{"form":2}`))
+	require.NoError(t, err)
+	for key, most := range map[string]time.Duration{"{g:workers}": state.WorkerKept, "{g:workers}:shown": state.WorkerCounts} {
+		left := raw.PTTL(ctx, key).Val()
+		require.True(t, 0 < left && left <= most, "%s ends after the last worker, in %s", key, left)
+	}
 	require.NoError(t, s.Withdraw(ctx, "a"))
 
 	// Without TIME only Registry fails, with an error of its own.

@@ -144,13 +144,13 @@ func (s *secured) worldOf(t *testing.T, partitions int, worker settings, rights 
 // aclUser is the least that the worker's user of Redis needs:
 //
 //	ACL SETUSER worker on >PASSWORD resetkeys ~{GROUP:* resetchannels -@all +info +set +eval +evalsha +wait +multi +exec
-//	  +hget +hmget +hset +hdel +hgetall +hkeys +hlen +hscan +exists +del
+//	  +hget +hmget +hset +hdel +hgetall +hkeys +hlen +hscan +exists +del +pexpire
 //	  +zadd +zrem +zcard +zrange +zrangebyscore +xadd +xrange +time
 //
 // SELECT comes on top for a database other than 0, and CLUSTER, READONLY and ASKING for a cluster. INFO is asked for
 // maxmemory-policy; CONFIG|GET does in its place. WAIT is for redis.wait_replicas.
 var aclUser = strings.Fields(`resetchannels -@all +info +set +eval +evalsha +wait +multi +exec
-	+hget +hmget +hset +hdel +hgetall +hkeys +hlen +hscan +exists +del
+	+hget +hmget +hset +hdel +hgetall +hkeys +hlen +hscan +exists +del +pexpire
 	+zadd +zrem +zcard +zrange +zrangebyscore +xadd +xrange +time`)
 
 // grantRedis makes the worker's user. miniredis knows users, but no rights.

@@ -43,7 +43,7 @@ func (named) Seen() map[int32]stream.Observed {
 		Contextual:   delay.ContextualStatus{Known: true, Payoffs: 9, Deviations: [delay.Causes]float64{0.25, 0.5, -1, 0.125, -1}},
 		Coefficients: []delay.Coefficient{{Name: "intercept", Value: 0.5}, {Name: hostile, Value: -0.25, SD: 0.5}},
 		Items:        []partition.ItemSample{{Name: hostile, First: 1, Evidence: e}},
-		Ranking:      &partition.RankingSample{ID: hostile, Candidates: 2, Shown: []partition.ShownSample{{Name: hostile, Rank: 1, Evidence: e}, {Name: hostile, Leader: 0}}}}}}
+		Ranking:      &partition.RankingSample{ID: hostile, Time: time.Now().UnixMilli(), Candidates: 2, Shown: []partition.ShownSample{{Name: hostile, Rank: 1, Evidence: e}, {Name: hostile, Leader: 0}}}}}}
 	return map[int32]stream.Observed{0: {Status: &task.Status{Phase: task.Running}, Waits: hostile, Look: look}}
 }
 
@@ -56,7 +56,7 @@ func (namedCounters) Learners() map[string]stream.LearnerTotal { return nil }
 // TestNamesAreText: whatever stands in a name, an id or an error is shown, and nothing else.
 func TestNamesAreText(t *testing.T) {
 	browser := chromium(t)
-	board := dashboard.New(dashboard.Options{Source: named{}, Counters: namedCounters{}, Version: hostile, Logger: slog.New(slog.DiscardHandler)})
+	board := dashboard.New(dashboard.Options{Source: named{}, Counters: namedCounters{}, Version: hostile, Remember: 3_600_000, Logger: slog.New(slog.DiscardHandler)})
 	go board.Run(t.Context())
 	server := httptest.NewServer(board.Handler())
 	t.Cleanup(server.Close)
