@@ -70,10 +70,10 @@ func (s Summary) nameless() Summary {
 }
 
 // waitingFirst returns the partitions that wait for something, and then the others, which a list may leave out.
-func waitingFirst(all []Partition) (sorted []Partition) {
+func waitingFirst[P interface{ waits() bool }](all []P) (sorted []P) {
 	for _, waits := range []bool{true, false} {
 		for _, p := range all {
-			if (p.Waits != "") == waits {
+			if p.waits() == waits {
 				sorted = append(sorted, p)
 			}
 		}

@@ -238,6 +238,28 @@ func (u unwilling) Withdraw(context.Context, string) error                 { ret
 func (u unwilling) MemoryUsed(context.Context) (float64, error)            { return 0, u.err }
 func (u unwilling) Show(context.Context, string, []byte) ([][]byte, error) { return nil, u.err }
 
+// TestAStoppedPartitionIsOnThePage, however many partitions the group has.
+func TestAStoppedPartitionIsOnThePage(t *testing.T) {
+	const perWorker, stopped = mostPartitions, 700
+	var all []shown
+	for w := range 10 {
+		var s Summary
+		for k := range perWorker {
+			p := Partition{Number: int32(w*perWorker + k)}
+			if p.Number == stopped {
+				p.Waits = "retention has overtaken us"
+			}
+			s.list(p)
+		}
+		all = append(all, shown{Summary: s})
+	}
+	p := combine(all, nil, 0)
+	require.Len(t, p.Partitions, pagePartitions)
+	require.Equal(t, 10*perWorker-pagePartitions, p.MorePartitions)
+	require.EqualValues(t, stopped, p.Partitions[pagePartitions-1].Number, "sorted by number")
+	require.EqualValues(t, pagePartitions-2, p.Partitions[pagePartitions-2].Number)
+}
+
 // TestForgottenImpressionsAreNotShown: an impression leaves the page once payoff_horizon and join.remember are over.
 func TestForgottenImpressionsAreNotShown(t *testing.T) {
 	w := busy("w-1")

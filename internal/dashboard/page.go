@@ -131,11 +131,13 @@ func combine(all []shown, sums map[string]Counts, now int64) *Page {
 		}
 	}
 	p.P50, p.P99 = quantile(0.5, stream.LatencyBounds(), latencies), quantile(0.99, stream.LatencyBounds(), latencies)
-	slices.SortFunc(p.Partitions, func(a, b PartitionPage) int {
+	byNumber := func(a, b PartitionPage) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Worker, b.Worker))
-	})
+	}
+	slices.SortFunc(p.Partitions, byNumber)
 	if extra := len(p.Partitions) - pagePartitions; extra > 0 {
-		p.Partitions, p.MorePartitions = p.Partitions[:pagePartitions], p.MorePartitions+extra
+		p.Partitions, p.MorePartitions = waitingFirst(p.Partitions)[:pagePartitions], p.MorePartitions+extra
+		slices.SortFunc(p.Partitions, byNumber)
 	}
 	slices.SortStableFunc(p.Rankings, func(a, b Ranking) int { return cmp.Compare(b.Time, a.Time) })
 	p.Rankings = latest(p.Rankings)

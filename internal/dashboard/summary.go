@@ -57,6 +57,8 @@ type Partition struct {
 	Unsaved      int64    `json:"unsaved"`         // bytes
 }
 
+func (p Partition) waits() bool { return p.Waits != "" }
+
 // list adds a partition, also to the figures of all.
 func (s *Summary) list(p Partition) {
 	s.Partitions = append(s.Partitions, p)
