@@ -1,9 +1,12 @@
 package dashboard
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ranker-worker/ranker-worker/state"
 )
@@ -17,6 +20,7 @@ const (
 	mostLetters    = 8
 
 	nameRunes  = 48  // of an item, an id, a learner
+	cutRunes   = 40  // kept of a longer one, before its digest
 	wordsRunes = 240 // of a text for people
 )
 
@@ -34,6 +38,16 @@ func clip(text string, runes int) string {
 		n++
 	}
 	return text
+}
+
+// clipName cuts a name. Names with the same beginning stay apart by a digest, and a cut name stays as it is.
+func clipName(name string) string {
+	short := clip(name, nameRunes)
+	if utf8.RuneCountInString(short) <= nameRunes {
+		return short
+	}
+	sum := sha256.Sum256([]byte(name))
+	return clip(name, cutRunes) + hex.EncodeToString(sum[:3])
 }
 
 func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }

@@ -45,7 +45,7 @@ func collect(source Source, counters Counters, remember int64) Summary {
 	var account partition.Account
 	learners := map[string]*Learner{}
 	for _, c := range source.Learners() {
-		learners[c.Name] = &Learner{Name: clip(c.Name, nameRunes), Policy: c.PolicyName, Delay: c.DelayName, PayoffRange: [2]float64{c.PayoffMin, c.PayoffMax},
+		learners[c.Name] = &Learner{Name: clipName(c.Name), Policy: c.PolicyName, Delay: c.DelayName, PayoffRange: [2]float64{c.PayoffMin, c.PayoffMax},
 			Horizon: float64(c.PayoffHorizon) / 1000, Timeout: float64(c.SelectionTimeout) / 1000,
 			Undecided: -1, TopItems: []Item{}}
 	}
@@ -116,7 +116,7 @@ func (l *Learner) add(s *partition.LearnerStatus) {
 	l.Instances += s.Instances
 	if s.OnHold {
 		l.OnHold++
-		l.HoldItem = clip(s.HoldItem, nameRunes)
+		l.HoldItem = clipName(s.HoldItem)
 	}
 	if s.FindsUtilities {
 		l.Undecided = max(0, l.Undecided) + s.UndecidedPairs
@@ -158,7 +158,7 @@ func (s *Summary) addLook(number int32, look *partition.Sample, learners map[str
 		}
 		for _, i := range k.Items {
 			e := &i.Evidence
-			l.TopItems = mergeItem(l.TopItems, Item{clip(i.Name, nameRunes), float64(i.First), float64(i.Favourite), e.W, e.R, e.Q, e.Open})
+			l.TopItems = mergeItem(l.TopItems, Item{clipName(i.Name), float64(i.First), float64(i.Favourite), e.W, e.R, e.Q, e.Open})
 		}
 		if k.Ranking != nil {
 			s.Rankings = append(s.Rankings, rankingOf(number, l, k.Ranking))
@@ -190,12 +190,12 @@ func (l *Learner) sortItems() {
 }
 
 func rankingOf(number int32, l *Learner, k *partition.RankingSample) Ranking {
-	r := Ranking{ID: clip(k.ID, nameRunes), Learner: l.Name, Partition: number, Offset: k.Offset, Time: k.Time, Until: k.Time + int64(1000*l.Horizon), Explored: k.Explored,
+	r := Ranking{ID: clipName(k.ID), Learner: l.Name, Partition: number, Offset: k.Offset, Time: k.Time, Until: k.Time + int64(1000*l.Horizon), Explored: k.Explored,
 		Candidates: k.Candidates}
 	low, high := l.PayoffRange[0], l.PayoffRange[1]
 	for i := range k.Shown {
 		s := &k.Shown[i]
-		r.Shown = append(r.Shown, Shown{clip(s.Name, nameRunes), s.Rank, s.Evidence.W, low + (high-low)*s.Evidence.Mean(), s.Propensity, s.Leader})
+		r.Shown = append(r.Shown, Shown{clipName(s.Name), s.Rank, s.Evidence.W, low + (high-low)*s.Evidence.Mean(), s.Propensity, s.Leader})
 	}
 	return r
 }
@@ -241,7 +241,7 @@ func dependsOf(k *partition.LearnerSample) *Depends {
 		return d
 	}
 	for _, c := range k.Coefficients[1:] { // the first is the intercept
-		c.Name = clip(c.Name, nameRunes)
+		c.Name = clipName(c.Name)
 		d.Features = append(d.Features, c)
 	}
 	slices.SortStableFunc(d.Features, func(a, b delay.Coefficient) int { return cmp.Compare(math.Abs(b.Value), math.Abs(a.Value)) })

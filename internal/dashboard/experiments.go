@@ -64,7 +64,7 @@ func (s *Summary) addExperiments(all []partition.ExperimentStatus, learners map[
 		for k := range x.Arms {
 			a := &x.Arms[k]
 			one := armOf(a, learners[a.Name])
-			one.Experiment, one.Run, one.Control = clip(x.Name, nameRunes), x.Run, a.Name == x.Control
+			one.Experiment, one.Run, one.Control = clipName(x.Name), x.Run, a.Name == x.Control
 			if one.Control {
 				one.Lift, one.Lower, one.Upper, one.Verdict = 0, 0, 0, ""
 			}
@@ -92,7 +92,7 @@ func armOf(a *partition.ArmStatus, l *Learner) Arm {
 		payoffs, policy = l.PayoffRange, l.Policy
 	}
 	width := payoffs[1] - payoffs[0]
-	return Arm{Arm: clip(a.Name, nameRunes), Policy: policy, Share: a.Share, OffShares: a.OffShares, Units: a.Units, Payoff: scaled(a.Mean, payoffs),
+	return Arm{Arm: clipName(a.Name), Policy: policy, Share: a.Share, OffShares: a.OffShares, Units: a.Units, Payoff: scaled(a.Mean, payoffs),
 		Lift: width * a.Lift.Estimate, Lower: width * a.Lift.Lower, Upper: width * a.Lift.Upper, Verdict: a.Lift.Verdict.String(),
 		Why: clip(a.Lift.Why, wordsRunes)}
 }

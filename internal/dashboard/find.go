@@ -141,7 +141,7 @@ func (k *known) makeRoom() {
 
 // find returns all that is known of a name.
 func (k *known) find(name string) *Found {
-	f := &Found{Form: form, Name: clip(name, nameRunes), Rankings: []Ranking{}, Items: []FoundItem{}}
+	f := &Found{Form: form, Name: clipName(name), Rankings: []Ranking{}, Items: []FoundItem{}}
 	for _, r := range slices.Backward(k.rankings) {
 		if r.ID == f.Name {
 			f.Rankings = append(f.Rankings, r)

@@ -62,6 +62,29 @@ func TestFind(t *testing.T) {
 	require.Empty(t, f.Items)
 }
 
+// TestLongNamesStayApart: items and impressions may have the same long beginning.
+func TestLongNamesStayApart(t *testing.T) {
+	const a, b = "https://www.example.com/catalogue/electronics/headphones/a", "https://www.example.com/catalogue/electronics/headphones/b"
+	w := busy("w-1")
+	look := &w.seen[1].Look.Learners[0]
+	look.Items = []partition.ItemSample{{Name: a, First: 9}, {Name: b, First: 1}}
+	d := board(w, nil)
+	for candidates, id := range []string{a, b} {
+		look.Ranking = &partition.RankingSample{ID: id, Time: 999_000, Candidates: candidates}
+		d.tick(time.Now())
+	}
+	require.Len(t, page(t, d).Learners[0].ItemRows, 2)
+	for candidates, id := range []string{a, b} {
+		for _, name := range []string{id, clipName(id)} {
+			f := find(t, d, name)
+			require.Len(t, f.Items, 1)
+			require.Len(t, f.Rankings, 1)
+			require.Equal(t, candidates, f.Rankings[0].Candidates)
+		}
+		require.Regexp(t, "^.{40}…[0-9a-f]{6}$", clipName(id), "as search.js expects it")
+	}
+}
+
 // TestFindingIsBounded: however many rankings are sampled, and items shown.
 func TestFindingIsBounded(t *testing.T) {
 	var k known

@@ -20,7 +20,7 @@ function commands(f) {
   const explain = {about: "Its ranking with all reasons, from the topics", line: tool + "explain" + (get("find").startsWith("-") ? config + " -- " + name : " " + name + config)};
   const inspect = learner => ({about: "The item's stored statistics" + (learner ? " of learner " + learner : ""),
     line: tool + "state inspect" + config + (learner ? " --learner=" + quoted(learner) : "") + " --candidates=" + quoted(get("find") + ":0")});
-  const cut = [...get("find")].length > 48 && get("find").endsWith("…"); // as the page cuts long names, which then name nothing
+  const cut = /^.{40}…[0-9a-f]{6}$/su.test(get("find")); // as the page cuts long names, which then name nothing
   if (cut) return [];
   if (f.rankings.length) return [explain];
   if (get("find").includes(",")) return f.items.length ? [] : [explain]; // a comma parts candidates
