@@ -6,6 +6,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
 // deviations are the payoffs of an item's paid selections, as deviations from the default.
@@ -50,7 +51,8 @@ func (e *estimated) compare(a *awaiting) {
 	if a.sums == nil || e.share > nearlyAll && e.below == 0 {
 		return
 	}
-	var n, above, within, free int64
+	var n, free int64
+	var above, within contextual.Wide
 	each := func(do func(i policy.Item, d deviations)) {
 		for i := range policy.Item(a.column.Len()) {
 			if d := deviationsOf(a, i); d.n > 0 {
@@ -60,30 +62,32 @@ func (e *estimated) compare(a *awaiting) {
 	}
 	each(func(i policy.Item, d deviations) {
 		n += int64(d.n)
-		above += history.InUnits(d.sum)
-		within += history.InUnits(d.within())
+		above.Add(history.InUnits(d.sum))
+		within.Add(history.InUnits(d.within()))
 		free += int64(d.n) - 1
 	})
-	if above += history.InUnits(a.law.Default)*a.all.Below - a.all.Low; n <= a.all.Below || within <= 0 || free <= 0 {
+	above.Add(history.InUnits(a.law.Default)*a.all.Below - a.all.Low)
+	if n <= a.all.Below || within.Float() <= 0 || free <= 0 {
 		return
 	}
-	e.high = min(1, max(0, a.law.Default+float64(above)/history.Units/float64(n-a.all.Below)))
-	all, variance := float64(n), float64(within)/history.Units/float64(free)
-	var apart, freedom, payoffs int64 // squares between items, in variances; their degrees of freedom; payoffs that show differences
+	e.high = min(1, max(0, a.law.Default+above.Float()/history.Units/float64(n-a.all.Below)))
+	all, variance := float64(n), within.Float()/history.Units/float64(free)
+	var apart, freedom, payoffs contextual.Wide // squares between items, in variances; their degrees of freedom; payoffs that show differences
 	each(func(i policy.Item, d deviations) {
 		f := 1 - d.n/all
 		off := d.sum/d.n - e.expected(a, i)
-		apart += history.InUnits(min(float64(d.n*off)*off/variance, 1<<20))
-		freedom += history.InUnits(f)
-		payoffs += history.InUnits(math.Min(float64(d.n*f), 1<<32))
+		apart.Add(history.InUnits(min(float64(d.n*off)*off/variance, 1<<20)))
+		freedom.Add(history.InUnits(f))
+		payoffs.Add(history.InUnits(math.Min(float64(d.n*f), 1<<32)))
 	})
-	if free < freedom/history.Units || freedom <= 0 {
+	chance := freedom.Float() / history.Units
+	if float64(free) < math.Floor(chance) || chance <= 0 {
 		return
 	}
 	// Items that seem alike may be so by chance: a standard deviation of chance is added, and a degree of freedom.
-	chance := float64(freedom) / history.Units
-	more := max(0, float64(apart-freedom)/history.Units+math.Sqrt(2*chance)) + 1
-	one, of := more/(float64(payoffs)/history.Units), more/chance
+	apart.Minus(freedom)
+	more := max(0, apart.Float()/history.Units+math.Sqrt(2*chance)) + 1
+	one, of := more/(payoffs.Float()/history.Units), more/chance
 	e.set(e.high, one/(1+one), of/(1+of))
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -109,6 +110,33 @@ func TestValues_OfEqualPayoffsAreNotEstimated(t *testing.T) {
 	require.Equal(t, values{own: 1, spread: 1}, d.flights.awaiting.made.values)
 	for i := range policy.Item(20) {
 		require.Equal(t, d.table.Pooled(i).Evidence(), d.Evidence(i))
+	}
+}
+
+// Prices are each item's own also in catalogues of more than 2¹³ items and after more than 2³³ payoffs, and the estimate can be loaded.
+func TestValues_OfManyItemsAndPayoffs(t *testing.T) {
+	for _, many := range []struct {
+		items policy.Item
+		each  int64
+	}{{12_000, 40}, {10, 1 << 31}} {
+		d := NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Horizon: 1 << 20})
+		d.Grow(int(many.items))
+		for i := range many.items {
+			price, paid := 0.1+0.2*float64(i%5), many.each/4*(1+int64(i%3))
+			n := float64(paid)
+			d.table.AddOwn(i, policy.Sums{N: many.each, R: price * n, Q: (price*price + 1e-5) * n}, policy.SumsChanged)
+			d.flights.awaiting.settled.AddOwn(i, inflight.Outcomes{Paid: paid, Unpaid: many.each - paid}, 1)
+		}
+		now := int64(1 << 30)
+		d.Paid(Feedback{Began: now, Age: 1000, Payoff: 0.1})
+		d.Advance(now + 1<<22)
+		made := d.flights.awaiting.made
+		require.Greater(t, made.share, 0.2)
+		require.Less(t, made.share, nearlyAll)
+		for i := range policy.Item(10) {
+			require.InEpsilon(t, d.table.Pooled(i).Evidence().Mean(), d.Evidence(i).Mean(), 0.01)
+		}
+		require.NoError(t, d.LoadField("learner", []byte("silence"), d.flights.awaiting.appendEstimate(nil)))
 	}
 }
 
