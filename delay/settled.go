@@ -2,6 +2,7 @@ package delay
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
@@ -32,10 +33,10 @@ func settledColumn(all *inflight.Outcomes) column[inflight.Outcomes] {
 }
 
 func readSettled(r *words.Reader) inflight.Outcomes {
-	const most = 1 << 53
+	const most = 1 << 53 // of selections
 	o := inflight.Outcomes{Paid: r.Int(0, most), Unpaid: r.Int(0, most)}
 	if r.Left() {
-		o.Below, o.Low = r.Int(1, o.Paid), r.Int(0, most)
+		o.Below, o.Low = r.Int(1, o.Paid), r.Int(0, math.MaxInt64)
 		r.Check((o.Low-1)/history.Units < o.Below)
 	}
 	return o

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // valuedItems is a learner of items of which each was selected so often, and whose selections have ended. A tenth to a half of an
@@ -138,6 +139,18 @@ func TestValues_OfManyItemsAndPayoffs(t *testing.T) {
 		}
 		require.NoError(t, d.LoadField("learner", []byte("silence"), d.flights.awaiting.appendEstimate(nil)))
 	}
+}
+
+// Payoffs below the default are read again after many millions.
+func TestSettled_OfManyPayoffsBelowTheDefault(t *testing.T) {
+	column := settledColumn(&inflight.Outcomes{})
+	for _, o := range []inflight.Outcomes{{Paid: 1 << 33, Below: 1 << 32, Low: 1 << 60}, {Paid: 5, Unpaid: 3, Below: 2, Low: 2 << 30}} {
+		again, err := words.Parse(column.append(nil, o), ' ', readSettled, errEstimate)
+		require.NoError(t, err)
+		require.Equal(t, o, again)
+	}
+	_, err := words.Parse([]byte("5 3 2 2147483649"), ' ', readSettled, errEstimate)
+	require.Error(t, err, "more than 1 each")
 }
 
 // A restored learner has the evidence of the stored one, after the next tick as well, also of items that nobody selects any more.

@@ -288,7 +288,7 @@ func (s *storedLearner) loadSettled(k, w *words) {
 	if w.more() {
 		n.below, n.low = w.int(1), w.int(0)
 	}
-	if max(n.paid, n.unpaid, n.below, n.low) >= 1<<53 {
+	if max(n.paid, n.unpaid, n.below) >= 1<<53 {
 		w.fail("too large")
 	}
 	put(&s.settled, k.item(), n)

@@ -14,6 +14,7 @@ func TestStoredTexts_AreReadStrictly(t *testing.T) {
 		{"flights", "1", "2 10:3:1", "2 10:3:1:0"},
 		{"settled", "1", "0 3", "0 -3"},
 		{"settled", "1", "2 3 1 9", "2 3 0 9"},
+		{"settled", "1", "2 3 1 9007199254740992", "9007199254740992 3"},
 		{"ages", "below:10:3", "0:5 7:1", "0:5 0:1"},
 		{"ages", "since", "-5 1 0 0", "5 5"},
 		{"history", "pass", "9 8", "8 9"},
