@@ -6,10 +6,13 @@ import (
 	"slices"
 )
 
+// leastShare is the least share of an arm: the bounds of experiments divide by it.
+const leastShare = 1e-6
+
 func parseShare(text string) (float64, error) {
 	x, err := parseFloat(text)
-	if err == nil && !(x > 0 && x <= 1) {
-		err = fmt.Errorf("a share is above 0 and at most 1, not %s", quote(text))
+	if err == nil && !(x >= leastShare && x <= 1) {
+		err = fmt.Errorf("a share is between 0.000001 and 1, not %s", quote(text))
 	}
 	return x, err
 }

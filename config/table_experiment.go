@@ -37,14 +37,14 @@ var experimentSettings = []setting[Experiment]{
 
 // sharesKind is a mapping of learners to shares that add up to 1, shadowKind one to independent shares.
 var (
-	sharesKind = mappingOfShares("2 to 16 learners, each with a number above 0; they add up to 1", 2)
-	shadowKind = mappingOfShares("learners, each with a number above 0 and at most 1", 0)
+	sharesKind = mappingOfShares("2 to 16 learners, each with a number of at least 0.000001; they add up to 1", 2)
+	shadowKind = mappingOfShares("learners, each with a number between 0.000001 and 1", 0)
 )
 
 func mappingOfShares(span string, least int) kind[[]Arm] {
 	return kind[[]Arm]{name: "mapping of shares", span: span,
 		editor: schema{"type": "object", "minProperties": least, "maxProperties": mostArms,
-			"additionalProperties": orReference(schema{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, numeric)},
+			"additionalProperties": orReference(schema{"type": "number", "minimum": leastShare, "maximum": 1}, numeric)},
 		read: readShares, print: printShares}
 }
 
