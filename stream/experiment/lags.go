@@ -165,6 +165,20 @@ const noBucket = -1 << 40
 // Counts reports whether units are counted that began at a time in milliseconds.
 func (r *RunOff) Counts(began int64) bool { return r.Bucket(began) >= r.from }
 
+// Full reports whether an arm has so many units in ended buckets that sums would overflow with as many again.
+func (r *RunOff) Full() bool {
+	for arm := range r.arms {
+		n := r.old[arm].N
+		for l := range r.entered {
+			n += r.entered[l][arm].N
+		}
+		if n >= mostCounted {
+			return true
+		}
+	}
+	return false
+}
+
 // Restart drops all units, of which some may be paid without a trace. It returns the open buckets that it drops.
 func (r *RunOff) Restart() (dropped []int64) {
 	from := r.last + 1

@@ -185,7 +185,7 @@ const (
 func readSum(r *words.Reader) int64 { return r.Int(0, mostPayoffs) }
 
 // readAny reads a sum that may be negative.
-func readAny(r *words.Reader) int64 { return r.Int(-mostPayoffs, mostPayoffs) }
+func readAny(r *words.Reader) int64 { return r.Int(math.MinInt64, math.MaxInt64) }
 
 func readEntry(r *words.Reader) EntrySums {
 	return EntrySums{r.Int(-mostUnits, mostUnits), readAny(r), readAny(r)}

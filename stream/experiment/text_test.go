@@ -95,7 +95,7 @@ func TestTextRefuses(t *testing.T) {
 		{"run-off", "1 4 9:0", ErrArms},
 		{"run-off", "1 4 9:0 1:2:3 1:2:3 1:2:3", ErrText},
 		{"run-off", "1 4 9" + strings.Repeat(" 0"+strings.Repeat(":0", 9*Lags-1), 3), ErrText},
-		{"run-off", "1 4 9:0" + strings.Repeat(" 0"+strings.Repeat(":4611686018427387905", 9*Lags-1), 3), ErrText},
+		{"run-off", "1 4 9:0" + strings.Repeat(" 0"+strings.Repeat(":9223372036854775808", 9*Lags-1), 3), ErrText},
 	} {
 		require.ErrorIs(t, parsers[c.of](c.text), c.want, "%s %q", c.of, c.text)
 		require.Equal(t, make(Groups, GroupCount), groups)

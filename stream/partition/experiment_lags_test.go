@@ -272,6 +272,33 @@ func TestRunOff_BeginsAgainAfterAWithdrawal(t *testing.T) {
 	}
 }
 
+// A run-off begins again before its sums overflow, and its stored value is read.
+func TestRunOff_BeginsAgainWhenFull(t *testing.T) {
+	of, err := experiment.New(experiment.Settings{Name: "feed", Run: 1, Control: "a", Arms: []experiment.Arm{{Name: "a", Share: 0.5}, {Name: "b", Share: 0.5}}})
+	require.NoError(t, err)
+	s, again := newTrialSums(of, 32_000), newTrialSums(of, 32_000)
+	for k := range event.Millis(5) {
+		s.runOffs[0].Enter(1, k*1000, experiment.Unit(1<<31, 1))
+		s.runOffs[0].Enter(1, k*1000+1000, experiment.Unit(1, 1)) // in a bucket that is open
+		s.endBuckets(k*1000 + 1000)
+		var stored state.Changes
+		s.seal(&stored)
+		for _, f := range stored.Writes {
+			if f.Value != nil {
+				require.NoError(t, again.load(string(f.Field[len("feed"):]), string(f.Value)))
+			}
+		}
+		lags := s.allLags()[1]
+		require.Equal(t, lags, again.allLags()[1])
+		var n, z int64
+		for _, e := range lags.Entered {
+			n, z = n+e.N, z+e.Z
+		}
+		require.Less(t, n, int64(1<<32))
+		require.Equal(t, n<<20, z)
+	}
+}
+
 // The status compares arms before the first deadlines once the control has learned the delays of a whole horizon, and says why it cannot
 // before.
 func TestRunOff_ComparesBeforeTheHorizon(t *testing.T) {

@@ -134,13 +134,17 @@ func (s *trialSums) closeUp(floor int64) {
 }
 
 // endBuckets ends the buckets that the walk has passed, of a few blocks: those that are furthest behind. The next steps of the walk end the
-// others'. All blocks at once would exceed the bound of a checkpoint's published changes, and be read again whole by all workers.
+// others'. All blocks at once would exceed the bound of a checkpoint's published changes, and be read again whole by all workers. A full
+// run-off begins again.
 func (s *trialSums) endBuckets(walked event.Millis) {
 	for range max(1, armsEnded/len(s.Arms)) {
 		block := s.runOffs.Behind()
 		ended, any := s.runOffs[block].EndUpTo(walked)
 		if !any {
 			return
+		}
+		if s.runOffs[block].Full() {
+			ended = append(ended, s.runOffs[block].Restart()...)
 		}
 		for _, b := range ended {
 			s.mark(bucketField, b, block)
