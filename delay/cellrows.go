@@ -29,6 +29,8 @@ func (p paidSums) Minus(o paidSums) paidSums {
 // Bounded implements history.Sums. Counts of a cell stay far below the bound.
 func (p paidSums) Bounded() paidSums { return p }
 
+func (p paidSums) Crowded() bool { return false }
+
 func (p paidSums) Append(dst []byte) []byte {
 	return history.AppendNumbers(history.AppendNumbers(dst, p.N, p.R), p.S...)
 }
@@ -145,6 +147,8 @@ func (l linearSums) Minus(o linearSums) linearSums {
 
 // Bounded implements history.Sums. The sums have 128 bits.
 func (l linearSums) Bounded() linearSums { return l }
+
+func (l linearSums) Crowded() bool { return false }
 
 func (l linearSums) Append(dst []byte) []byte { return dst }
 

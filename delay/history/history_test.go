@@ -221,6 +221,21 @@ func BenchmarkFade(b *testing.B) {
 	}
 }
 
+// Where rows are so full that some were halved, nothing can be subtracted: all is summed up again.
+func TestRows_ReplaceNoneOfHalvedRows(t *testing.T) {
+	rows := func(n int64) Rows[Payoffs] {
+		return Rows[Payoffs]{{Bucket: inflight.Bucket{Level: 30, Index: 5}, Sum: Payoffs{N: n, R: n, Q: n}.Bounded()}}
+	}
+	for _, parts := range [][2]int64{{Full / 2, Full/2 + 2}, {3 * Full, 1}, {1, 3 * Full}, {Full / 8, Full/8 - 2}} {
+		old, other, by := rows(parts[0]), rows(parts[1]), rows(parts[0]+1)
+		sum, ok := other.Add(old).Replace(old, by)
+		require.Equal(t, parts[0] < Full/2 && parts[1] < Full/2, ok)
+		if ok {
+			require.Equal(t, other.Add(by), sum)
+		}
+	}
+}
+
 // Where a part of a sum is replaced, that is the sum of the parts as they are then.
 func TestRows_ReplaceIsTheSumOfWhatIsThen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

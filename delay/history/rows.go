@@ -19,6 +19,8 @@ type Sums[S any] interface {
 	Minus(o S) S
 	// Bounded returns the sums, halved until their count is at most Full, so that nothing overflows.
 	Bounded() S
+	// Crowded reports whether the sums may have been halved: their count is at least half of Full.
+	Crowded() bool
 	// Append writes the numbers, each behind a colon.
 	Append(dst []byte) []byte
 }
@@ -52,6 +54,9 @@ func (p Payoffs) Bounded() Payoffs {
 	}
 	return p
 }
+
+// Crowded implements Sums.
+func (p Payoffs) Crowded() bool { return p.N >= Full/2 }
 
 // Append implements Sums.
 func (p Payoffs) Append(dst []byte) []byte { return AppendNumbers(dst, p.N, p.R, p.Q) }
@@ -136,7 +141,7 @@ func (h Rows[S]) Add(o Rows[S]) Rows[S] {
 }
 
 // Replace returns the sum h with rows by in place of old, which was added to it. It equals summing all up again. ok is false unless
-// each bucket of old lies within one of by, as after a merge.
+// each bucket of old lies within one of by, as after a merge, and where halved sums cannot be subtracted from.
 func (h Rows[S]) Replace(old, by Rows[S]) (sum Rows[S], ok bool) {
 	at := 0
 	for i := range old {
@@ -147,7 +152,9 @@ func (h Rows[S]) Replace(old, by Rows[S]) (sum Rows[S], ok bool) {
 			return nil, false
 		}
 	}
-	sum, at = h.Add(by), 0
+	if sum, at = h.Add(by), 0; slices.ContainsFunc(sum, func(x Row[S]) bool { return x.Sum.Crowded() }) {
+		return nil, false
+	}
 	for i := range old {
 		for sum[at].End() <= old[i].Start() {
 			at++

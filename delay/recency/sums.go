@@ -93,6 +93,8 @@ func (s Residual) Bounded() Residual {
 	return s
 }
 
+func (s Residual) Crowded() bool { return s.N >= history.Full/2 }
+
 func (s Residual) Append(dst []byte) []byte { return history.AppendNumbers(dst, s.N, s.U) }
 
 // ReadResiduals reads rows that Append wrote.

@@ -67,4 +67,5 @@ type storedLevel int64
 func (l storedLevel) Add(o storedLevel) storedLevel   { return l + o }
 func (l storedLevel) Minus(o storedLevel) storedLevel { return l - o }
 func (l storedLevel) Bounded() storedLevel            { return l }
+func (l storedLevel) Crowded() bool                   { return false }
 func (l storedLevel) Append(dst []byte) []byte        { return history.AppendNumbers(dst, int64(l)) }
