@@ -44,7 +44,7 @@ func (p *pair) soFarByUser() Interval {
 		m[i] = x[i] / n
 		d, v, sign = d+sign*m[i], v+(u/n-m[i]*m[i])/n, -1
 	}
-	v = max(v, p.squares(func(b *block) float64 {
+	v = max(v, p.leastVariance(0), p.squares(func(b *block) float64 {
 		var part [2]float64
 		for i := range p.n {
 			for l := range Lags {

@@ -39,6 +39,8 @@ const (
 	certain = 1 / Alpha
 	// leastLeft is the least share of an arm's variance that covariates leave.
 	leastLeft = 0.02
+	// leastVariance is the least variance of a unit's payoff. Sums rounded to 2⁻²⁰ add up to 2⁻⁴⁰/12, a thirteenth of it, if each is of one payoff.
+	leastVariance = 1e-12
 	// strength is the weight of the prior of a lag group's share of payoffs, in payoffs.
 	strength = 50
 )
@@ -216,17 +218,21 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 		end.Lag = p.narrowest(s, h, left)
 		end.Come = h[end.Lag]
 	}
-	d, _, v := p.difference(end.Lag)
-	end.Lower, end.Upper = max(d-s.Radius(v)-twice*s.mean*(1-end.Come), -1), 1
+	bounded := func(lag int) (d, radius float64) {
+		d, _, v := p.difference(lag)
+		return d, s.Radius(max(v, p.leastVariance(lag)))
+	}
+	d, radius := bounded(end.Lag)
+	end.Lower, end.Upper = max(d-radius-twice*s.mean*(1-end.Come), -1), 1
 	if end.Come > 0 {
 		end.Estimate = d / end.Come
 	}
-	if more := s.mean * (1 - end.Come); p.last < Lags-1 && more > 0 && d+s.Radius(v) < 0 {
-		end.BreakEven = 1 - (d+s.Radius(v))/more
+	if more := s.mean * (1 - end.Come); p.last < Lags-1 && more > 0 && d+radius < 0 {
+		end.BreakEven = 1 - (d+radius)/more
 	}
 	if p.last == Lags-1 {
-		d, _, v := p.difference(Lags - 1)
-		end.Upper = min(d+s.Radius(v), 1)
+		d, radius := bounded(Lags - 1)
+		end.Upper = min(d+radius, 1)
 	}
 	if h != nil {
 		end.Forecast = p.forecast(h, &s, left*p.effect)
@@ -271,7 +277,7 @@ func (p *pair) scale(h *History, left float64) scale {
 		}
 	}
 	mean := x / exposed
-	variance := max(q/exposed-mean*mean, 1e-12)
+	variance := max(q/exposed-mean*mean, leastVariance)
 	return scale{mean, variance, confidence.NewNormal(p.alpha, max(left, leastLeft)*variance*(1/p.share[0]+1/p.share[1])/tightest)}
 }
 
@@ -348,6 +354,11 @@ func (p *pair) independent(upTo int) (d, v, left float64) {
 		v, left, sign = v+raw, left+max(raw-less, leastLeft*raw), -1
 	}
 	return d, v, left
+}
+
+// leastVariance returns the least variance of D up to a lag: where all payoffs are equal, arms differ by rounding.
+func (p *pair) leastVariance(upTo int) float64 {
+	return leastVariance * (1/p.n[0][upTo] + 1/p.n[1][upTo])
 }
 
 // covariance returns the sum of (z−z̄)·x over an arm's units that have reached a lag, x being their payoffs with that lag. spread returns that

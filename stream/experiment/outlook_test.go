@@ -289,6 +289,38 @@ func aged(random *rand.Rand, perBucket int, buckets int64, chance [2]float64, dr
 	return r
 }
 
+// Where all payoffs are equal, arms differ by the rounding of partitions' sums, which is no verdict and trips no guard.
+func TestAtHorizon_OfEqualPayoffs(t *testing.T) {
+	for _, byUser := range []bool{false, true} {
+		e := feed(t, Settings{Arms: []Arm{{"feed", 0.5}, {"control", 0.5}}, ByUser: byUser, Period: 1000})
+		for _, x := range []float64{0.1, 1. / 3, 0.7, 0.123456} {
+			for _, partitions := range []int{1, 3, 100} {
+				for _, units := range []int{60, 61, 1000} {
+					totals := e.NewLagTotals()
+					for k := range partitions {
+						of := e.NewRunOffs(lagHorizon)
+						for arm := range 2 {
+							for i := range units + (arm+1)*(k+1)%3 {
+								r, _ := of.Of(i * 5 % GroupCount)
+								if !byUser {
+									r = of[0]
+								}
+								r.Enter(arm, 0, Unit(1, 0.5))
+								r.Pay(arm, 0, 0, PaidOnce(x, 0.5, true))
+							}
+						}
+						of.EndUpTo(1 << 40)
+						totals.AddAll(of)
+					}
+					o := e.AtHorizon(e.Index("feed"), totals)
+					require.Equal(t, Open, o.Verdict, "%v %d×%d %+v", x, partitions, units, o)
+					require.False(t, o.Trips(0))
+				}
+			}
+		}
+	}
+}
+
 // TestOutlook says the right thing in worlds of which the answer is known. Each has more than ten standard errors to spare.
 func TestOutlook(t *testing.T) {
 	e := feed(t, Settings{})
