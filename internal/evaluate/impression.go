@@ -95,7 +95,7 @@ func (m *impressions) add(est *usermodel.Estimate, e *joinedlog.Event, j *judge,
 	m.shown = usermodel.Shown(m.shown[:0], e.Items, e.Order)
 	m.other = usermodel.Shown(m.other[:0], e.Items, order)
 	rank := int32(j.row.selected)
-	est.Paid(&m.shows, m.shown, slices.Index(e.Order, rank), m.other, slices.Index(order, rank), within, j.earned())
+	est.Paid(&m.shows, m.shown, slices.Index(e.Order, rank), m.other, slices.Index(order, rank), within, j.raw(j.row.payoff))
 }
 
 // refused returns the reasons why the model cannot answer for any target.

@@ -41,7 +41,7 @@ type judge struct {
 	model   means
 	row     row
 	items   int32
-	paid    moments
+	paid    moments // normalised
 	judged  int64
 	unsaid  int64     // unpaid rows of unknown payoff
 	missed  int64     // selections that are impossible by the windows or recorded propensities
@@ -282,17 +282,19 @@ func (j *judge) perImpression(out *joinedlog.Outcome) {
 	}
 }
 
-// earned returns the present row's payoff in raw units.
-func (j *judge) earned() float64 {
+// earn adds the present row's payoff to paid, normalised: of raw ones far from 0, squares hide the variance. A
+// row without a selection earned 0, raw.
+func (j *judge) earn() {
+	x, r := j.row.payoff, j.learner.PayoffRange
 	if j.row.selected < 0 {
-		return 0
+		x = -r.Min / (r.Max - r.Min)
 	}
-	return j.raw(j.row.payoff)
+	j.paid.add(x)
 }
 
 func (j *judge) took(e *joinedlog.Event, out *joinedlog.Outcome, p float64) {
 	j.judged++
-	j.paid.add(j.earned())
+	j.earn()
 	if j.row.selected < 0 {
 		return
 	}
@@ -359,6 +361,7 @@ func (j *judge) report() *Report {
 		From: at(j.log.First), To: at(j.log.Last), Records: int64(len(j.log.Outcomes)), Judged: j.judged, Immature: c.Immature,
 		Unselected: c.Unselected, Unpaid: c.Unpaid}}
 	if mean, _ := j.paid.mean(); j.paid.n > 0 {
+		mean = j.raw(mean)
 		r.Log.Logged = &mean
 	}
 	if u := j.learner.PayoffRange; j.outside > 0 {

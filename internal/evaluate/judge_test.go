@@ -285,6 +285,22 @@ func (x *expiring) Expired(fb delay.Feedback) {
 	x.Learner.Expired(fb)
 }
 
+// Payoffs' spread is known also where they are far from 0: one payoff in ten thousand is all of it.
+func TestJudge_PayoffsFarFromZero(t *testing.T) {
+	j := judge{learner: &config.Learner{PayoffRange: config.Range{Min: 1e8, Max: 1e8 + 1}}}
+	for k := range 10_000 {
+		if j.row.payoff = 0; k == 777 {
+			j.row.payoff = 1
+		}
+		j.earn()
+	}
+	require.InDelta(t, 1, j.paid.largest(), 0.001)
+	j.row.selected = -1
+	j.earn()
+	mean, _ := j.paid.mean()
+	require.InDelta(t, 1e12/10_001, j.raw(mean), 1e-3, "the last one earned 0")
+}
+
 // TestLog_RefusedPayoffs: the payoffs of 1 are outside of the range, and refused. Targets have no default payoff for them, as workers' learners
 // have none, and they are not judged: all others are 0.
 func TestLog_RefusedPayoffs(t *testing.T) {
