@@ -125,7 +125,7 @@ func TestValues_OfManyItemsAndPayoffs(t *testing.T) {
 		for i := range many.items {
 			price, paid := 0.1+0.2*float64(i%5), many.each/4*(1+int64(i%3))
 			n := float64(paid)
-			d.table.AddOwn(i, policy.Sums{N: many.each, R: price * n, Q: (price*price + 1e-5) * n}, policy.SumsChanged)
+			d.table.AddOwn(i, policy.Sums{N: many.each, R: price * n, Q: (price*price + 1e-7) * n}, policy.SumsChanged)
 			d.flights.awaiting.settled.AddOwn(i, inflight.Outcomes{Paid: paid, Unpaid: many.each - paid}, 1)
 		}
 		now := int64(1 << 30)
