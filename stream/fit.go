@@ -227,15 +227,19 @@ func (w *Worker) leave(err error) {
 }
 
 // leftGroup leaves the group if that was decided, and reports whether it did.
-func (w *Worker) leftGroup() bool {
+func (w *Worker) leftGroup(force context.Context) bool {
 	w.mu.Lock()
 	leaving := w.leaving
 	w.mu.Unlock()
 	if !leaving {
 		return false
 	}
-	if err := w.opt.Membership.Leave(); err != nil {
+	w.noteLeft(w.opt.Membership.Leave(force))
+	return true
+}
+
+func (w *Worker) noteLeft(err error) {
+	if err != nil {
 		w.opt.Logger.Warn("the others get this worker's partitions when its session is over", "error", err)
 	}
-	return true
 }

@@ -126,7 +126,7 @@ func TestLeave(t *testing.T) {
 	metrics := NewMetrics(prometheus.NewRegistry())
 	membership, err := NewMembership(MembershipConfig{Brokers: []string{"127.0.0.1:1"}, GroupID: "g", Topics: []string{"t"}})
 	require.NoError(t, err)
-	defer membership.Close()
+	defer membership.Close(context.Background())
 	store := &unfitStore{memstore.New(nil), errRefused}
 	w := NewWorker(Options{Group: "g", Membership: membership, Store: store, Metrics: metrics, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.ErrorIs(t, w.lookWhetherFit(t.Context()), state.ErrForbidden)
@@ -137,7 +137,7 @@ func TestLeave(t *testing.T) {
 	w.leave(errRefused)
 	require.Equal(t, 1, ended)
 	w.member, w.end = false, nil
-	require.True(t, w.leftGroup())
+	require.True(t, w.leftGroup(t.Context()))
 	require.Contains(t, w.Unready()[0], "stays outside of group g until it is fit to work: ")
 	require.Contains(t, w.Outside(), "WRONGPASS")
 	require.True(t, w.announcer.outside() != "")
@@ -151,7 +151,7 @@ func TestLeave(t *testing.T) {
 	}
 	w.stayOutside(nil, 0)
 	require.Empty(t, w.Outside())
-	require.False(t, w.leftGroup())
+	require.False(t, w.leftGroup(t.Context()))
 	require.InDelta(t, 0, testutil.ToFloat64(metrics.unfit), 0)
 	require.Equal(t, 4, strings.Count(log.String(), "\n"), log.String())
 	store.err = nil
@@ -170,7 +170,7 @@ func (changing) Load(context.Context, int32, []string) ([]state.Field, error) {
 func TestCheckFit_OthersChangeThePartition(t *testing.T) {
 	membership, err := NewMembership(MembershipConfig{Brokers: []string{"127.0.0.1:1"}, GroupID: "g", Topics: []string{"t"}})
 	require.NoError(t, err)
-	defer membership.Close()
+	defer membership.Close(context.Background())
 	membership.counts = map[string]int{"t": 1}
 	store := changing{memstore.New(func() string { return "token" })}
 	_, err = store.Acquire(t.Context(), 0, 1, false, &state.Meta{Inputs: make([]state.Position, 3)})

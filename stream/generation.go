@@ -110,9 +110,6 @@ func (g *Generation) Done() <-chan struct{} { return g.done }
 // Heartbeats go on while supervise drains: kafka-go stops its own when the generation
 // ends, and a drain longer than the session timeout would lose the membership.
 func (g *Generation) Run(supervise func(ctx context.Context)) {
-	g.m.mu.Lock()
-	g.m.running++
-	g.m.mu.Unlock()
 	finished, finish := context.WithCancel(context.Background())
 	g.gen.Start(func(ctx context.Context) {
 		beating := make(chan struct{})
@@ -121,12 +118,7 @@ func (g *Generation) Run(supervise func(ctx context.Context)) {
 			g.beatWhileDraining(finished)
 		}()
 		func() {
-			defer func() {
-				g.m.mu.Lock()
-				g.m.running--
-				g.m.mu.Unlock()
-				finish()
-			}()
+			defer finish()
 			supervise(ctx)
 		}()
 		<-beating

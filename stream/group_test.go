@@ -187,7 +187,7 @@ func (w *worker) leave() error {
 	case <-time.After(patience):
 		return errors.New("the member did not drain")
 	}
-	return w.m.Close()
+	return w.m.Close(context.Background())
 }
 
 // last returns the newest generation there is, waiting for one.

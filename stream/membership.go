@@ -49,7 +49,7 @@ type MembershipConfig struct {
 	JoinBackoff time.Duration
 	// WatchInterval is the interval of checks of partition counts; a change ends the generation. Default 10 s.
 	WatchInterval time.Duration
-	// CloseTimeout bounds Close, after the supervisor has returned. Default 5 s.
+	// CloseTimeout bounds Close and Leave. Default 5 s.
 	CloseTimeout time.Duration
 	// Explain turns a connection error into an explanation; nil: errors stay as they are.
 	Explain  func(context.Context, error) error
@@ -127,7 +127,6 @@ type Membership struct {
 	first   int                  // index of the broker that is asked first
 	closed  bool
 	member  string         // the last member id
-	running int            // supervisors that have not returned
 	counts  map[string]int // partitions by topic, as last seen
 	lastErr error
 	failing time.Time // time of the first fault since the last success; zero: none
@@ -358,9 +357,9 @@ func isFinal(err error) bool {
 	}, func(fault error) bool { return errors.Is(err, fault) })
 }
 
-// Close ends the generation, waits for its function to return, and leaves the group, so that another member takes over
-// at once, even during a rebalance. It gives up after CloseTimeout, counted from the function's return, with ErrNotLeft.
-func (m *Membership) Close() error {
+// Close ends the generation and leaves the group, so that another member takes over at once, even during a rebalance. It gives up
+// after CloseTimeout, or closeForced after force is done, with ErrNotLeft. No Next or Run may be under way.
+func (m *Membership) Close(force context.Context) error {
 	m.mu.Lock()
 	group, closed := m.group, m.closed
 	m.closed = true
@@ -373,21 +372,32 @@ func (m *Membership) Close() error {
 		m.transport.CloseIdleConnections()
 		m.shut()
 	}()
-	return m.end(group)
+	return m.end(force, group)
 }
 
 // Leave leaves the group as Close does; Next joins it again. No Next may be under way.
-func (m *Membership) Leave() error {
+func (m *Membership) Leave(force context.Context) error {
 	m.mu.Lock()
 	group := m.group
 	m.group = nil
 	m.mu.Unlock()
-	return m.end(group)
+	return m.end(force, group)
 }
 
-func (m *Membership) end(group *kafka.ConsumerGroup) error {
+const (
+	// closeGrace is how long kafka-go may take to leave by itself. It cannot
+	// while its join waits for other members, up to the rebalance timeout.
+	closeGrace  = 500 * time.Millisecond
+	closeForced = time.Second // has room for a request after closeGrace
+)
+
+// end waits for kafka-go to leave, leaves in its place if it cannot, and gives up in time.
+func (m *Membership) end(force context.Context, group *kafka.ConsumerGroup) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(force), m.cfg.CloseTimeout)
+	defer cancel()
+	defer context.AfterFunc(force, func() { time.AfterFunc(closeForced, cancel) })()
 	if group == nil {
-		_, err := m.leave()
+		_, err := m.leave(ctx)
 		return err
 	}
 	left := make(chan struct{})
@@ -395,71 +405,40 @@ func (m *Membership) end(group *kafka.ConsumerGroup) error {
 		defer close(left)
 		_ = group.Close() // always nil
 	}()
-	return m.awaitClose(left)
-}
-
-// closeGrace is how long kafka-go may take to leave by itself. It cannot
-// while its join waits for other members, up to the rebalance timeout.
-const closeGrace = 500 * time.Millisecond
-
-// awaitClose waits for kafka-go to leave, leaves in its place if it cannot, and gives up after CloseTimeout.
-func (m *Membership) awaitClose(left <-chan struct{}) error {
 	tick := time.NewTicker(closeGrace)
 	defer tick.Stop()
-	var idle time.Duration // time without a supervisor
 	for {
 		select {
 		case <-left:
 			// It has left in most cases, but not between two generations, and it does not say.
-			_, err := m.leave()
+			_, err := m.leave(ctx)
 			return err
 		case <-tick.C:
+		case <-ctx.Done():
 		}
-		m.mu.Lock()
-		running := m.running
-		m.mu.Unlock()
-		if running > 0 {
-			idle = 0
+		were, _ := m.leave(ctx)
+		if !were && ctx.Err() == nil {
 			continue
 		}
-		idle += closeGrace
-		were, _ := m.leave()
+		m.dialer.close() // kafka-go's wait no longer concerns us
+		<-left
+		m.dialer.reopen()
 		if were {
-			m.cutOff() // kafka-go's wait no longer concerns us
-			<-left
 			return nil
 		}
-		if idle >= m.cfg.CloseTimeout {
-			m.cutOff()
-			<-left
-			return fmt.Errorf("group %q: %w", m.cfg.GroupID, ErrNotLeft)
-		}
-	}
-}
-
-// cutOff ends kafka-go's waits and, with Close, its new connections.
-func (m *Membership) cutOff() {
-	m.mu.Lock()
-	closed := m.closed
-	m.mu.Unlock()
-	if closed {
-		m.dialer.close()
-	} else {
-		m.dialer.cut()
+		return fmt.Errorf("group %q: %w", m.cfg.GroupID, ErrNotLeft)
 	}
 }
 
 // leave leaves the group as the last known member, and reports whether we were
 // one until now. Having left before, or having no member id, is no error.
-func (m *Membership) leave() (were bool, err error) {
+func (m *Membership) leave(ctx context.Context) (were bool, err error) {
 	m.mu.Lock()
 	member := m.member
 	m.mu.Unlock()
 	if member == "" {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(m.cfg.RequestTimeout, m.cfg.CloseTimeout))
-	defer cancel()
 	res, err := m.client.LeaveGroup(ctx, &kafka.LeaveGroupRequest{
 		GroupID: m.cfg.GroupID, Members: []kafka.LeaveGroupRequestMember{{ID: member}},
 	})
@@ -482,9 +461,10 @@ func (m *Membership) leave() (were bool, err error) {
 type trackedDialer struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	mu     sync.Mutex
-	open   map[*trackedConn]struct{}
-	closed bool
+	mu       sync.Mutex
+	open     map[*trackedConn]struct{}
+	lifetime context.Context // of connections and dials
+	end      context.CancelFunc
 }
 
 var errCut = errors.New("the membership's connections were cut")
@@ -496,17 +476,19 @@ func newTrackedDialer(base *kafka.Dialer) *trackedDialer {
 			LocalAddr: base.LocalAddr, FallbackDelay: base.FallbackDelay, KeepAlive: base.KeepAlive,
 		}).DialContext
 	}
-	return &trackedDialer{dial: dial, open: map[*trackedConn]struct{}{}}
+	d := &trackedDialer{dial: dial, open: map[*trackedConn]struct{}{}}
+	d.reopen()
+	return d
 }
 
 // DialContext dials. It fails after close.
 func (d *trackedDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	d.mu.Lock()
-	closed := d.closed
+	lifetime := d.lifetime
 	d.mu.Unlock()
-	if closed {
-		return nil, errCut
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(lifetime, cancel)()
 	conn, err := d.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -514,7 +496,7 @@ func (d *trackedDialer) DialContext(ctx context.Context, network, address string
 	c := &trackedConn{Conn: conn, dialer: d}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed { // in the meantime
+	if lifetime.Err() != nil {
 		_ = conn.Close()
 		return nil, errCut
 	}
@@ -522,22 +504,22 @@ func (d *trackedDialer) DialContext(ctx context.Context, network, address string
 	return c, nil
 }
 
-// close cuts all connections, and prevents new ones.
+// close cuts all connections, and prevents new ones until reopen.
 func (d *trackedDialer) close() {
 	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
-	d.cut()
-}
-
-func (d *trackedDialer) cut() {
-	d.mu.Lock()
+	d.end()
 	open := d.open
 	d.open = map[*trackedConn]struct{}{}
 	d.mu.Unlock()
 	for c := range open {
 		_ = c.Conn.Close()
 	}
+}
+
+func (d *trackedDialer) reopen() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lifetime, d.end = context.WithCancel(context.Background())
 }
 
 type trackedConn struct {

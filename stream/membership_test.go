@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func TestMembersShareNumbersAndALeaverHandsOverAtOnce(t *testing.T) {
 			}
 		}
 		require.NoError(t, b.leave())
-		require.NoError(t, b.m.Close(), "twice")
+		require.NoError(t, b.m.Close(context.Background()), "twice")
 		_, err := b.m.Next(context.Background())
 		require.ErrorIs(t, err, ErrMembershipClosed)
 	})
@@ -56,10 +57,10 @@ func TestAMemberLeavesForAWhile(t *testing.T) {
 		l := newLedger()
 		m, err := NewMembership(env.config())
 		require.NoError(t, err)
-		t.Cleanup(func() { _ = m.Close() })
+		t.Cleanup(func() { _ = m.Close(context.Background()) })
 		ctx, stop := context.WithTimeout(t.Context(), 2*patience)
 		defer stop()
-		require.NoError(t, m.Leave(), "before it has joined")
+		require.NoError(t, m.Leave(t.Context()), "before it has joined")
 		other := l.start(t, "other", env.config(), nil)
 		l.await(t, map[string]int{"other": 6})
 		for range 2 {
@@ -74,11 +75,11 @@ func TestAMemberLeavesForAWhile(t *testing.T) {
 				})
 			}
 			l.await(t, map[string]int{"other": 3})
-			require.NoError(t, m.Leave())
+			require.NoError(t, m.Leave(t.Context()))
 			l.await(t, map[string]int{"other": 6})
 		}
-		require.NoError(t, m.Leave(), "twice")
-		require.NoError(t, m.Close())
+		require.NoError(t, m.Leave(t.Context()), "twice")
+		require.NoError(t, m.Close(context.Background()))
 		_, err = m.Next(ctx)
 		require.ErrorIs(t, err, ErrMembershipClosed)
 		require.NoError(t, other.leave())
@@ -256,6 +257,63 @@ func TestCloseDoesNotWaitForARebalance(t *testing.T) {
 	})
 }
 
+// cutConn drops all that it sends while the network is away.
+type cutConn struct {
+	net.Conn
+	away *atomic.Bool
+}
+
+func (c cutConn) Write(b []byte) (int, error) {
+	if c.away.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// TestLeavingIsBoundedWhileBrokersDropPackets: dials and requests under way end with it.
+func TestLeavingIsBoundedWhileBrokersDropPackets(t *testing.T) {
+	forced, force := context.WithCancel(t.Context())
+	force()
+	for name, test := range map[string]struct {
+		limit time.Duration
+		leave func(m *Membership) error
+	}{
+		"a close":        {500 * time.Millisecond, func(m *Membership) error { return m.Close(t.Context()) }},
+		"a forced close": {time.Minute, func(m *Membership) error { return m.Close(forced) }},
+		"a while":        {500 * time.Millisecond, func(m *Membership) error { return m.Leave(t.Context()) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := embeddedGroup(t)
+			var away atomic.Bool
+			cfg := env.config()
+			cfg.CloseTimeout = test.limit
+			cfg.Brokers = []string{env.addr, env.addr, env.addr}
+			cfg.Dialer = &kafka.Dialer{Timeout: 10 * time.Second, DialFunc: func(ctx context.Context, network, address string) (net.Conn, error) {
+				if away.Load() {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				return cutConn{c, &away}, err
+			}}
+			m, err := NewMembership(cfg)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = m.Close(forced) })
+			g, err := m.Next(t.Context())
+			require.NoError(t, err)
+			g.Run(func(context.Context) { away.Store(true) })
+			start := time.Now()
+			require.ErrorIs(t, test.leave(m), ErrNotLeft)
+			require.Less(t, time.Since(start), 3*time.Second)
+			away.Store(false)
+			if name == "a while" {
+				_, err = m.Next(t.Context())
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
 func TestAFunctionThatReturnsDoesNotEndTheGeneration(t *testing.T) {
 	env := embeddedGroup(t)
 	m, err := NewMembership(env.config())
@@ -268,7 +326,7 @@ func TestAFunctionThatReturnsDoesNotEndTheGeneration(t *testing.T) {
 	_, err = m.Next(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, g.Heartbeat(t.Context()))
-	require.NoError(t, m.Close())
+	require.NoError(t, m.Close(context.Background()))
 	called := false
 	g.Run(func(ctx context.Context) { called = true; assert.Error(t, ctx.Err()) })
 	assert.True(t, called, "with an ended context")
@@ -308,7 +366,7 @@ func TestAMissingTopicIsRefusedAndNotCreated(t *testing.T) {
 	require.ErrorIs(t, err, ErrTopicMissing)
 	require.ErrorContains(t, err, missing+", "+too)
 	require.Error(t, m.LastError())
-	require.NoError(t, m.Close())
+	require.NoError(t, m.Close(context.Background()))
 	meta, err := env.client(t).Metadata(t.Context(), &kafka.MetadataRequest{})
 	require.NoError(t, err)
 	for _, topic := range meta.Topics {
@@ -326,7 +384,7 @@ func TestABrokerThatIsAwayIsWaitedFor(t *testing.T) {
 	_, err = m.Next(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Error(t, m.LastError())
-	require.NoError(t, m.Close())
+	require.NoError(t, m.Close(context.Background()))
 }
 
 // A broker that hangs takes connections and answers nothing; a proxy before one that is away takes them and closes them.
@@ -370,7 +428,7 @@ func TestAFaultThatStaysIsLoggedOnce(t *testing.T) {
 	m, err := NewMembership(MembershipConfig{Brokers: []string{"a:1", "b:1"}, GroupID: "g", Topics: threeTopics,
 		Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, m.Close()) }()
+	defer func() { require.NoError(t, m.Close(context.Background())) }()
 	for port := range 10 {
 		for _, to := range []string{"127.0.0.1", "127.0.0.2"} {
 			m.passing(fmt.Errorf("asking: %w", &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 1000 + port},
@@ -392,7 +450,7 @@ func TestAYoungBrokersFaultsAreNoWarnings(t *testing.T) {
 	m, err := NewMembership(MembershipConfig{Brokers: []string{"a:1"}, GroupID: "g", Topics: threeTopics,
 		Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, m.Close()) }()
+	defer func() { require.NoError(t, m.Close(context.Background())) }()
 	fault := fmt.Errorf("joining: %w", kafka.GroupCoordinatorNotAvailable)
 	m.passing(fault)
 	require.Empty(t, said.String())
@@ -433,7 +491,7 @@ func TestMembershipWithSASL(t *testing.T) {
 	cfg.Dialer = &kafka.Dialer{SASLMechanism: plain.Mechanism{Username: "user", Password: "wrong"}}
 	m, err := NewMembership(cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, m.Close()) })
+	t.Cleanup(func() { assert.NoError(t, m.Close(context.Background())) })
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, err = m.Next(ctx) // kfake drops the connection; a real broker says that the password is wrong

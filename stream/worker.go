@@ -103,7 +103,7 @@ func NewWorker(opt Options) *Worker {
 // Run joins the group once the worker is fit, and works until drain is done. Then it saves all
 // steps and leaves the group; once force is done, it just leaves. It returns nil after a drain.
 func (w *Worker) Run(drain, force context.Context) error {
-	defer w.opt.Membership.Close()
+	defer func() { w.noteLeft(w.opt.Membership.Close(force)) }()
 	announcing, stop := context.WithCancel(context.WithoutCancel(drain))
 	var wg sync.WaitGroup
 	wg.Go(func() { w.announcer.run(announcing) })
@@ -111,7 +111,7 @@ func (w *Worker) Run(drain, force context.Context) error {
 	wg.Go(func() { w.guard(announcing) })
 	defer wg.Wait()
 	defer stop()
-	for joins := true; ; joins = w.leftGroup() {
+	for joins := true; ; joins = w.leftGroup(force) {
 		var gen *Generation
 		var err error
 		if joins {

@@ -94,7 +94,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	traces, err := tracing.New(cfg, "ranker-worker", opt.Version, opt.Logger)
 	if err != nil {
 		b.Close()
-		return nil, errors.Join(err, store.Close(), membership.Close())
+		return nil, errors.Join(err, store.Close(), membership.Close(context.Background()))
 	}
 	metrics := stream.NewMetrics(opt.Registry)
 	w := stream.NewWorker(stream.Options{
