@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ const (
 
 var (
 	errQueueFull = errors.New("as much as is allowed is waiting to be written")
+	errQueueSlow = errors.New("earlier records were waiting to be written")
 	errNoTopics  = errors.New("the number of partitions is not known yet")
 )
 
@@ -48,6 +50,15 @@ func (r *record) end(err error) {
 		r.ended = true
 		r.done <- err
 	}
+}
+
+// expired ends a record whose time is over, with an error, and reports whether it is.
+func (r *record) expired(now time.Time, err error) bool {
+	if r.deadline.After(now) {
+		return false
+	}
+	r.end(fmt.Errorf("not written within %v: %w", writePatience, err))
+	return true
 }
 
 func (r *record) size() int {
@@ -212,6 +223,12 @@ func (w *writer) take(l *lane) []*record {
 // send retries a batch until it is written, refused, or all its records' time is over. Only
 // a written batch keeps the lane's producer: the sequence of any other may be used up.
 func (w *writer) send(l *lane, batch []*record) {
+	// Nothing of the batch is in the log, so it may change: records that have waited too long are not written.
+	now := time.Now()
+	batch = slices.DeleteFunc(batch, func(r *record) bool { return r.expired(now, errQueueSlow) })
+	if len(batch) == 0 {
+		return
+	}
 	open := false // an attempt may have appended the batch
 	for {
 		err := w.attempt(l, batch)
@@ -247,7 +264,7 @@ func (w *writer) send(l *lane, batch []*record) {
 }
 
 func (w *writer) attempt(l *lane, batch []*record) error {
-	ctx, cancel := context.WithTimeout(w.ctx, writeAttempt)
+	ctx, cancel := context.WithTimeout(w.ctx, min(writeAttempt, time.Until(batch[len(batch)-1].deadline))) // about the latest
 	defer cancel()
 	if l.by == nil {
 		p, err := w.log.producer(ctx)
@@ -274,11 +291,7 @@ func end(batch []*record, err error) {
 func expired(batch []*record, err error) bool {
 	now, all := time.Now(), true
 	for _, r := range batch {
-		if r.deadline.After(now) {
-			all = false
-			continue
-		}
-		r.end(fmt.Errorf("not written within %v: %w", writePatience, err))
+		all = r.expired(now, err) && all
 	}
 	return all
 }

@@ -147,13 +147,17 @@ func TestWriter_WritesOnce(t *testing.T) {
 	require.Equal(t, [][]string{{"a", "b"}, {"c"}}, l.batches)
 	require.EqualValues(t, 1, l.producers)
 
-	gone := &log{lost: func() error { return errors.New("the connection broke") }}
+	batch := records("old", "new")
+	gone := &log{lost: func() error {
+		batch[0].deadline = time.Now().Add(-time.Second)
+		return errors.New("the connection broke")
+	}}
 	late := newWriter(gone, one)
 	defer late.close()
 	done := make(chan error, 2)
-	batch := records("old", "new")
-	batch[0].done, batch[0].deadline = done, time.Now().Add(-time.Second)
-	batch[1].done, batch[1].deadline = done, time.Now().Add(time.Hour)
+	for _, r := range batch {
+		r.done, r.deadline = done, time.Now().Add(time.Hour)
+	}
 	late.send(&lane{laneKey: laneKey{event.Payoffs, 0}}, batch)
 	require.ErrorContains(t, <-done, "not written within")
 	require.NoError(t, <-done)
@@ -193,6 +197,28 @@ func TestWriter_GivesUpInTime(t *testing.T) {
 	require.True(t, expired(batch, away))
 	require.ErrorIs(t, <-done, away)
 	require.Empty(t, done, "each is answered once")
+}
+
+// TestWriter_BehindAHangingBroker: each record ends with its own time, and is not written later.
+func TestWriter_BehindAHangingBroker(t *testing.T) {
+	l := &log{gate: make(chan struct{})}
+	w := newWriter(l, one)
+	defer w.close()
+	late, done := make(chan error, 2), make(chan error, 1)
+	all := records("first", "late", "in time")
+	all[0].value = make([]byte, batchBytes) // a batch of its own
+	for _, r := range all {
+		r.done, r.deadline = late, time.Now().Add(200*time.Millisecond)
+	}
+	all[2].done, all[2].deadline = done, time.Now().Add(time.Hour)
+	start := time.Now()
+	require.NoError(t, w.enqueue(all))
+	require.ErrorIs(t, <-late, context.DeadlineExceeded)
+	require.ErrorIs(t, <-late, errQueueSlow)
+	require.Less(t, time.Since(start), writeAttempt)
+	close(l.gate)
+	require.NoError(t, <-done)
+	require.Equal(t, [][]string{{"in time"}}, l.batches)
 }
 
 func TestWriter_IsBounded(t *testing.T) {
