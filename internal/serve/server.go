@@ -40,7 +40,8 @@ func Listen(service *Service, health stream.ServerConfig) (*Server, error) {
 	return &Server{s, service}, nil
 }
 
-// Run serves until drain is done; then it answers requests under way, and waits for pending writes. Once force is done it cuts them off.
+// Run serves until drain is done; then it answers requests under way, and waits for pending writes. Once force is done, or after drainLimit, it
+// cuts them off.
 func (s *Server) Run(drain, force context.Context) error {
 	running, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -64,8 +65,9 @@ func (s *Server) Run(drain, force context.Context) error {
 	case <-drain.Done():
 		s.service.Stop()
 		limit, cancel := context.WithTimeout(force, drainLimit)
+		defer cancel()
+		defer context.AfterFunc(limit, s.service.writer.end)()
 		err = s.Shutdown(limit)
-		cancel()
 		if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
 			err = errors.Join(err, serveErr)
 		}

@@ -191,16 +191,19 @@ func (w *writer) lane(key laneKey) *lane {
 
 func (w *writer) run(l *lane) {
 	for {
+		ended := w.ctx.Err() != nil // nothing comes any more
 		batch := w.take(l)
-		if len(batch) == 0 {
+		switch {
+		case len(batch) > 0:
+			w.send(l, batch)
+		case ended:
+			return
+		default:
 			select {
 			case <-l.wake:
-				continue
 			case <-w.ctx.Done():
-				return
 			}
 		}
-		w.send(l, batch)
 	}
 }
 
@@ -309,11 +312,16 @@ func tooLargeForTopic(err error) bool {
 	return errors.Is(err, kafka.MessageSizeTooLarge) || errors.Is(err, kafka.RecordListTooLarge)
 }
 
-// close ends the writer; unwritten records stay unwritten.
-func (w *writer) close() {
+// end ends all records that are not written yet, with errors. Later ones are refused.
+func (w *writer) end() {
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
 	w.cancel()
+}
+
+// close ends the writer.
+func (w *writer) close() {
+	w.end()
 	w.wg.Wait()
 }
