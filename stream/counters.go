@@ -127,7 +127,7 @@ func newLearnerCounters(f factory) learnerCounters {
 	return c
 }
 
-// observe counts the increase since the last look. A learner's counts restart at 0 when its state is loaded.
+// observe counts the increase since the last look.
 func (c *learnerCounters) observe(p int32, l *partition.LearnerStatus, totals *learnerTotals) {
 	k := learnerKey{p, l.Name}
 	before := c.before[k]

@@ -33,14 +33,6 @@ func (v LearnerValue) Plus(o LearnerValue, sign float64) LearnerValue {
 		v.Counterfactual.Plus(o.Counterfactual, sign)}
 }
 
-// rise adds the increase from before to now. A machine counts from 0, so lower counts come from a new one.
-func (v *LearnerValue) rise(before, now *LearnerValue) {
-	if now.Payoffs < before.Payoffs || now.Decisions < before.Decisions {
-		before = &LearnerValue{}
-	}
-	*v = v.Plus(*now, 1).Plus(*before, -1)
-}
-
 // LearnerTotal counts a learner's records in this process since its start.
 type LearnerTotal struct {
 	Account              partition.Account // without pending and parked
@@ -69,7 +61,7 @@ func (t *learnerTotals) rise(l *partition.LearnerStatus, before, now *LearnerVal
 		t.all[l.Name] = total
 	}
 	total.PayoffMin, total.PayoffMax = l.PayoffMin, l.PayoffMax
-	total.Value.rise(before, now)
+	total.Value = total.Value.Plus(*now, 1).Plus(*before, -1)
 }
 
 // observe adds the increase of the learners' accounts. Unconfigured learners are left out.

@@ -10,8 +10,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// TestLearnersCountersRiseWithTheirPartitions: counters add the partitions' increases,
-// take a machine that counts from 0 as a new one, and exist for configured learners only.
+// TestLearnersCountersRiseWithTheirPartitions: counters add the partitions' increases, those of
+// a dropped machine and of the next one from 0, and exist for configured learners only.
 func TestLearnersCountersRiseWithTheirPartitions(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewMetrics(reg)
@@ -30,18 +30,18 @@ func TestLearnersCountersRiseWithTheirPartitions(t *testing.T) {
 	m.Observe(0, at(10, 4), o, 0)
 	m.Observe(1, at(6, 3), &task.Observations{}, 0)
 	m.Observe(0, at(12, 5), o, 0)
-	m.Observe(0, at(1, 0.5), &task.Observations{}, 0)
+	m.Observe(0, at(20, 9), &task.Observations{Dropped: []task.Status{*at(14, 6)}}, 0)
 	got := scrape(t, reg)
 	includes(t, got, map[string]float64{
-		`ranker_learner_payoff_count_total{learner="feed"}`:                  19,
-		`ranker_learner_payoff_sum_total{learner="feed"}`:                    8.5,
-		`ranker_learner_rankings_total{learner="feed"}`:                      38,
-		`ranker_learner_favourite_known_total{learner="feed"}`:               19,
+		`ranker_learner_payoff_count_total{learner="feed"}`:                  40,
+		`ranker_learner_payoff_sum_total{learner="feed"}`:                    18,
+		`ranker_learner_rankings_total{learner="feed"}`:                      80,
+		`ranker_learner_favourite_known_total{learner="feed"}`:               40,
 		`ranker_learner_favourite_first_total{learner="feed"}`:               3,
-		`ranker_learner_favourite_expected_sum_total{learner="feed"}`:        4.25,
-		`ranker_learner_favourite_shared_count_total{learner="feed"}`:        19,
-		`ranker_learner_favourite_shares_total{learner="feed"}`:              8.5,
-		`ranker_learner_favourite_shared_sum_total{learner="feed"}`:          2.125,
+		`ranker_learner_favourite_expected_sum_total{learner="feed"}`:        9,
+		`ranker_learner_favourite_shared_count_total{learner="feed"}`:        40,
+		`ranker_learner_favourite_shares_total{learner="feed"}`:              18,
+		`ranker_learner_favourite_shared_sum_total{learner="feed"}`:          4.5,
 		`ranker_learner_payoffs_total{learner="feed",outcome="applied"}`:     6, // not the million of the state
 		`ranker_learner_impressions_total{learner="feed",outcome="paid"}`:    4,
 		`ranker_learner_impressions_total{learner="feed",outcome="expired"}`: 0,

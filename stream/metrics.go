@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"maps"
 	"runtime"
 	"sync"
 	"time"
@@ -176,19 +177,25 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 		m.checkpointSize.Observe(float64(c.Size))
 		m.checkpointTime.Observe(c.Took.Seconds())
 	}
-	m.observeStatus(p, s)
+	m.observeStatuses(p, append(o.Dropped, *s))
 	m.totals.observe(o)
 	m.snapshots.Publish(p, &PartitionSnapshot{s, time.Now(), now})
 }
 
-// observeStatus counts the increase since the last look.
-func (m *Metrics) observeStatus(p int32, s *task.Status) {
+// observeStatuses counts the increase since the last look. Between two statuses the counts restart at 0.
+func (m *Metrics) observeStatuses(p int32, all []task.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.experiments.observe(p, s.Experiments)
-	for i := range s.Learners {
-		if l := &s.Learners[i]; !l.Gone {
-			m.learners.observe(p, l, m.totals)
+	for n, s := range all {
+		if n > 0 {
+			maps.DeleteFunc(m.learners.before, func(k learnerKey, _ learnerCounts) bool { return k.partition == p })
+			maps.DeleteFunc(m.experiments.seen, func(k armKey, _ int64) bool { return k.partition == p })
+		}
+		m.experiments.observe(p, s.Experiments)
+		for i := range s.Learners {
+			if l := &s.Learners[i]; !l.Gone {
+				m.learners.observe(p, l, m.totals)
+			}
 		}
 	}
 }

@@ -26,6 +26,7 @@ type Observations struct {
 	Produces    []Sample            // per acked batch of rankings
 	Checkpoints []Sample            // per checkpoint
 	DeadLetters []Refusal
+	Dropped     []Status // the last one of each memory that was dropped: counts of the next begin at 0
 }
 
 // Sample is the size and duration of one operation.

@@ -271,6 +271,22 @@ func TestRestarts_BackOff(t *testing.T) {
 	require.Greater(t, tries, 10)
 }
 
+// TestDrain_IsObserved: the last counts of a drained memory are observed, those of the records since the last status among them.
+func TestDrain_IsObserved(t *testing.T) {
+	d := served(t, nil)
+	d.impress(6, 40, d.w.wall)
+	d.start()
+	require.NoError(t, d.run(time.Minute, d.idle))
+	last := d.p.task.Status().Learners
+	require.Positive(t, last[0].Comparison.Decisions)
+	d.p.task.Drain()
+	require.NoError(t, d.run(time.Second, func() bool { return d.p.task.Phase() == Done }))
+	var o Observations
+	d.p.task.Observe(&o)
+	require.Len(t, o.Dropped, 1)
+	require.Equal(t, last, o.Dropped[0].Learners)
+}
+
 // TestDrain_InEveryPhase: a drained task is done soon, in any phase, and loses nothing.
 func TestDrain_InEveryPhase(t *testing.T) {
 	for after := time.Duration(0); after < 80*time.Millisecond; after += time.Millisecond {

@@ -193,6 +193,9 @@ func (t *Task) end() {
 }
 
 func (t *Task) reset() {
+	if t.run != nil {
+		t.obs.Dropped = append(t.obs.Dropped, t.Status())
+	}
 	t.tally()
 	t.begin()
 	clear(t.failures)
