@@ -66,6 +66,7 @@ type Platform struct {
 	agenda     simulate.Agenda[Record]
 	open       map[int]shown // impressions without a ranking
 	remembered int           // bounds them; older ones are dropped: their user has left
+	lastWrite  time.Duration // bounds the wait for unfinished writes at the end
 	rate       rate
 }
 
@@ -81,8 +82,7 @@ const (
 	// rankings may exceed it.
 	mostScheduled = 1 << 17
 	atOnce        = 500
-	// lastWrite bounds the wait for unfinished writes at the end.
-	lastWrite = 5 * time.Second
+	lastWrite     = 5 * time.Second
 )
 
 func New(opt Options, users Users) *Platform {
@@ -95,7 +95,7 @@ func New(opt Options, users Users) *Platform {
 	opt.Unanswered = cmp.Or(opt.Unanswered, 256)
 	opt.Patience = cmp.Or(opt.Patience, time.Minute)
 	opt.Every = cmp.Or(opt.Every, 200*time.Millisecond)
-	return &Platform{wire: newWire(opt.Log, opt.Topics), opt: opt, users: users, open: map[int]shown{}, remembered: mostRemembered,
+	return &Platform{wire: newWire(opt.Log, opt.Topics), opt: opt, users: users, open: map[int]shown{}, remembered: mostRemembered, lastWrite: lastWrite,
 		rate: rate{perSecond: opt.Rate}}
 }
 
@@ -110,8 +110,10 @@ func (p *Platform) Run(ctx context.Context) (Progress, error) {
 		defer own.CloseIdleConnections()
 		transport = own
 	}
-	p.writer = newWriter(transport, p.opt.Brokers)
+	sending, end := context.WithCancel(context.WithoutCancel(ctx))
+	p.writer = newWriter(endable{transport, sending}, p.opt.Brokers)
 	defer p.writer.Close()
+	defer end()
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, reading := errgroup.WithContext(reading)
@@ -162,7 +164,7 @@ func (p *Platform) write(ctx context.Context, batch []kafka.Message) error {
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		_ = wait(writing, lastWrite)
+		_ = wait(writing, p.lastWrite)
 		cancel()
 	})()
 	if err := p.writer.WriteMessages(writing, batch...); err != nil {

@@ -1,14 +1,51 @@
 package platform
 
 import (
+	"context"
+	"net"
 	"testing"
 	"time"
 
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
+
+// hanging is a way to brokers that take records, and do not answer.
+type hanging struct{ kafka.RoundTripper }
+
+func (h hanging) RoundTrip(ctx context.Context, addr net.Addr, r kafka.Request) (kafka.Response, error) {
+	if r.ApiKey() != protocol.Produce {
+		return h.RoundTripper.RoundTrip(ctx, addr, r)
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestRun_EndsWhileABrokerHangs: kafka-go would repeat the batch for 100 s.
+func TestRun_EndsWhileABrokerHangs(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "i", "s", "p", "r"))
+	require.NoError(t, err)
+	defer fake.Close()
+	population, err := simulate.NewPopulation(simulate.Defaults(1))
+	require.NoError(t, err)
+	transport := &kafka.Transport{}
+	defer transport.CloseIdleConnections()
+	p := New(Options{Brokers: fake.ListenAddrs(), Transport: hanging{transport}, Rate: 100, Topics: [event.Topics]string{"i", "s", "p", "r"}},
+		Simulated{{Population: population}})
+	p.lastWrite = 100 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err = p.Run(ctx)
+	require.ErrorIs(t, err, context.Canceled, "records were under way")
+	require.Less(t, time.Since(start), 5*time.Second)
+}
 
 // TestRate: the due impressions add up to the rate; after a pause all but a second's worth are dropped.
 func TestRate(t *testing.T) {

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -22,6 +23,19 @@ type wire struct {
 
 func newWire(log *broker.Client, topics [event.Topics]string) wire {
 	return wire{log: log, topics: topics, rankings: make(chan []partition.Record, 16)}
+}
+
+// endable ends requests with its own context, too. kafka-go's writer tries a batch on, for minutes, after its caller has given up.
+type endable struct {
+	kafka.RoundTripper
+	ctx context.Context
+}
+
+func (e endable) RoundTrip(ctx context.Context, addr net.Addr, r kafka.Request) (kafka.Response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.ctx, cancel)()
+	return e.RoundTripper.RoundTrip(ctx, addr, r)
 }
 
 // newWriter returns a producer that places keys as Kafka's own does.
