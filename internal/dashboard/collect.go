@@ -56,8 +56,9 @@ func collect(source Source, counters Counters, remember int64) Summary {
 			account = account.Plus(p.Status.Account)
 			s.addExperiments(p.Status.Experiments, learners)
 			for i := range p.Status.Learners {
-				if l := learners[p.Status.Learners[i].Name]; l != nil {
-					l.add(&p.Status.Learners[i])
+				one := &p.Status.Learners[i]
+				if l := learners[one.Name]; l != nil && !one.Gone {
+					l.merge(figuresOf(one))
 				}
 			}
 		}
@@ -101,40 +102,64 @@ func partitionOf(number int32, p *stream.Observed, now int64) Partition {
 	return one
 }
 
-func (l *Learner) add(s *partition.LearnerStatus) {
-	if s.Gone {
-		return
-	}
-	l.PerImpression = l.PerImpression || s.Attraction.Learned
+// figuresOf returns a learner's figures in one partition.
+func figuresOf(s *partition.LearnerStatus) *Learner {
 	i := &s.Account.Impressions
-	l.Ranked += s.Account.Read[event.Impressions]
-	l.Resolved += i.Paid + i.Defaulted + i.Expired
-	l.Left += i.Unselected
-	l.Items += int64(s.Items)
-	l.Awaited += s.Flights
-	l.Queued += s.Queued
-	l.Instances += s.Instances
+	l := &Learner{PerImpression: s.Attraction.Learned, Ranked: s.Account.Read[event.Impressions], Resolved: i.Paid + i.Defaulted + i.Expired, Left: i.Unselected,
+		Fed: s.Fed, Warmed: s.Account.Warmed, Items: int64(s.Items), Awaited: s.Flights, Queued: s.Queued, Instances: s.Instances,
+		Undecided: -1, Windows: s.Windows, WindowSelections: s.Selections}
 	if s.OnHold {
-		l.OnHold++
-		l.HoldItem = clipName(s.HoldItem)
+		l.OnHold, l.HoldItem = 1, clipName(s.HoldItem)
 	}
 	if s.FindsUtilities {
-		l.Undecided = max(0, l.Undecided) + s.UndecidedPairs
+		l.Undecided = s.UndecidedPairs
 	}
-	if s.Silence.Law != delay.SilenceWaits {
-		if l.Silence == nil {
-			l.Silence = &Silence{}
+	if k := &s.Silence; k.Law != delay.SilenceWaits {
+		l.Silence = &Silence{k.Weight, k.Known, k.Seen, k.Share, float64(k.Median) / 1000, float64(k.P90) / 1000}
+	}
+	return l
+}
+
+// merge adds the figures of other partitions. A pooled estimate is the most recent where it has the most payoffs.
+func (l *Learner) merge(o *Learner) {
+	l.Rule, l.PerImpression = cmp.Or(l.Rule, o.Rule), l.PerImpression || o.PerImpression
+	if o.Silence != nil {
+		sum := Silence{}
+		if l.Silence != nil {
+			sum = *l.Silence
 		}
-		l.Silence.Weight += s.Silence.Weight
-		if s.Silence.Known && (!l.Silence.Known || s.Fed > l.Fed) { // pooled: the partition with the most payoffs is up to date
-			l.Silence.Known, l.Silence.Seen, l.Silence.Share = true, s.Silence.Seen, s.Silence.Share
-			l.Silence.Median, l.Silence.P90 = float64(s.Silence.Median)/1000, float64(s.Silence.P90)/1000
+		weight := sum.Weight + o.Silence.Weight
+		if o.Silence.Known && (!sum.Known || o.Fed > l.Fed) {
+			sum = *o.Silence
 		}
+		sum.Weight = weight
+		l.Silence = &sum
 	}
-	if s.Windows != nil && (l.Windows == nil || s.Selections > l.WindowSelections) {
-		l.Windows, l.WindowSelections = s.Windows, s.Selections
+	if o.Depends != nil && (l.Depends == nil || o.Depends.Payoffs > l.Depends.Payoffs) {
+		l.Depends = o.Depends
 	}
-	l.Fed, l.Warmed = max(l.Fed, s.Fed), l.Warmed+s.Account.Warmed
+	if o.Windows != nil && (l.Windows == nil || o.WindowSelections > l.WindowSelections) {
+		l.Windows, l.WindowSelections = o.Windows, o.WindowSelections
+	}
+	l.Fed, l.Warmed = max(l.Fed, o.Fed), l.Warmed+o.Warmed
+	l.Coming = max(l.Coming, o.Coming)
+	l.Ranked, l.Resolved, l.Left = l.Ranked+o.Ranked, l.Resolved+o.Resolved, l.Left+o.Left
+	l.Items += o.Items
+	l.Awaited += o.Awaited
+	l.Queued += o.Queued
+	l.Instances += o.Instances
+	if o.OnHold > 0 {
+		l.OnHold, l.HoldItem = l.OnHold+o.OnHold, o.HoldItem
+	}
+	if o.Undecided >= 0 {
+		l.Undecided = max(0, l.Undecided) + o.Undecided
+	}
+	l.Counts = l.Counts.plus(o.Counts)
+	l.Decisions += o.Decisions
+	l.Favourites += o.Favourites
+	for _, i := range o.TopItems {
+		l.TopItems = mergeItem(l.TopItems, i)
+	}
 }
 
 // addLook adds a partition's sample.
@@ -148,22 +173,20 @@ func (s *Summary) addLook(number int32, look *partition.Sample, learners map[str
 		if l == nil {
 			continue
 		}
-		l.Rule = clip(k.Rule, wordsRunes)
-		l.Decisions += float64(k.First)
-		l.Favourites += float64(k.Favourite)
-		l.Coming = max(l.Coming, k.Coming)
-		// Pooled: the partition with the most payoffs is up to date.
-		if k.Contextual.Known && (l.Depends == nil || k.Contextual.Payoffs > l.Depends.Payoffs) {
-			l.Depends = dependsOf(k)
-		}
-		for _, i := range k.Items {
-			e := &i.Evidence
-			l.TopItems = mergeItem(l.TopItems, Item{clipName(i.Name), float64(i.First), float64(i.Favourite), e.W, e.R, e.Q, e.Open})
-		}
+		l.merge(sampleOf(k))
 		if k.Ranking != nil {
 			s.Rankings = append(s.Rankings, rankingOf(number, l, k.Ranking))
 		}
 	}
+}
+
+func sampleOf(k *partition.LearnerSample) *Learner {
+	l := &Learner{Rule: clip(k.Rule, wordsRunes), Decisions: float64(k.First), Favourites: float64(k.Favourite), Coming: k.Coming, Undecided: -1, Depends: dependsOf(k)}
+	for _, i := range k.Items {
+		e := &i.Evidence
+		l.TopItems = append(l.TopItems, Item{clipName(i.Name), float64(i.First), float64(i.Favourite), e.W, e.R, e.Q, e.Open})
+	}
+	return l
 }
 
 // mergeItem adds an item to a list, or merges it. The evidence with the most payoffs counts: pooled evidence is in every partition.
@@ -236,6 +259,9 @@ const shownEffects = 16
 
 func dependsOf(k *partition.LearnerSample) *Depends {
 	s := &k.Contextual
+	if !s.Known {
+		return nil
+	}
 	d := &Depends{Payoffs: s.Payoffs, Deviations: s.Modelled(), Groups: s.Groups, Since: s.Since}
 	if len(k.Coefficients) == 0 {
 		return d

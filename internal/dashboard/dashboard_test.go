@@ -209,6 +209,16 @@ func TestTheGroupIsSeenFromEachWorker(t *testing.T) {
 	require.Empty(t, p.Alone)
 }
 
+// TestTheWorkerThatServesThePageHasNoPartition: then estimates and settings are those of the others.
+func TestTheWorkerThatServesThePageHasNoPartition(t *testing.T) {
+	idle, at := busy("w-1"), busy("w-2")
+	clear(idle.seen)
+	feed := &at.seen[1].Status.Learners[0]
+	feed.Attraction.Learned, feed.Selections = true, 0 // windows are given
+	all := []shown{{Summary: collect(idle, counters{idle}, 0)}, {Summary: collect(at, counters{at}, 0)}}
+	require.Equal(t, combine(all[1:], nil, 0).Learners, combine(all, nil, 0).Learners)
+}
+
 // TestWithoutTheOthers: a store that forbids it at once, or does not answer again and again, leaves this worker alone.
 func TestWithoutTheOthers(t *testing.T) {
 	for _, c := range []struct {

@@ -172,43 +172,7 @@ func (p *Page) addLearner(l *Learner) {
 		p.Learners = append(p.Learners, one)
 		return
 	}
-	o := &p.Learners[at]
-	if l.Silence != nil {
-		weight, known := l.Silence.Weight, *l.Silence
-		if o.Silence != nil {
-			weight += o.Silence.Weight
-			if !known.Known || o.Fed > l.Fed {
-				known = *o.Silence
-			}
-		}
-		known.Weight = weight
-		o.Silence = &known
-	}
-	if l.Depends != nil && (o.Depends == nil || l.Depends.Payoffs > o.Depends.Payoffs) {
-		o.Depends = l.Depends
-	}
-	if l.Windows != nil && l.WindowSelections > o.WindowSelections {
-		o.Windows, o.WindowSelections = l.Windows, l.WindowSelections
-	}
-	o.Fed, o.Warmed = max(o.Fed, l.Fed), o.Warmed+l.Warmed
-	o.Coming = max(o.Coming, l.Coming)
-	o.Ranked, o.Resolved, o.Left = o.Ranked+l.Ranked, o.Resolved+l.Resolved, o.Left+l.Left
-	o.Items += l.Items
-	o.Awaited += l.Awaited
-	o.Queued += l.Queued
-	o.Instances += l.Instances
-	if l.OnHold > 0 {
-		o.OnHold, o.HoldItem = o.OnHold+l.OnHold, l.HoldItem
-	}
-	if l.Undecided >= 0 {
-		o.Undecided = max(0, o.Undecided) + l.Undecided
-	}
-	o.Counts = o.Counts.plus(l.Counts)
-	o.Decisions += l.Decisions
-	o.Favourites += l.Favourites
-	for _, i := range l.TopItems {
-		o.TopItems = mergeItem(o.TopItems, i)
-	}
+	p.Learners[at].merge(l)
 }
 
 // value sets the values over the history, and scales items to the payoffs' own unit.
