@@ -114,7 +114,7 @@ type learnerKey struct {
 // learnerCounts are a learner's counts at the last look.
 type learnerCounts struct {
 	events  [len(learnerEvents)]float64
-	value   LearnerValue
+	value   partition.Value
 	clamped []partition.FeatureCount
 }
 
@@ -131,7 +131,7 @@ func newLearnerCounters(f factory) learnerCounters {
 func (c *learnerCounters) observe(p int32, l *partition.LearnerStatus, totals *learnerTotals) {
 	k := learnerKey{p, l.Name}
 	before := c.before[k]
-	now := learnerCounts{value: ValueOf(l), clamped: l.Context.Clamped}
+	now := learnerCounts{value: l.Value, clamped: l.Context.Clamped}
 	for i := range learnerEvents {
 		if e := &learnerEvents[i]; e.counts == nil || e.counts(l) {
 			now.events[i] = e.of(l)
@@ -151,42 +151,42 @@ func (c *learnerCounters) observe(p int32, l *partition.LearnerStatus, totals *l
 
 const inRanges = ", in payoff ranges: 0 for the lower end of payoff_range, 1 for the upper"
 
-var learnerSums = []metric[*LearnerValue]{
+var learnerSums = []metric[*partition.Value]{
 	{desc("learner_payoff_count_total", "Payoffs that impressions ended with, defaults for payoffs that never came among them.", "learner"),
-		func(v *LearnerValue, set set) { set(float64(v.Payoffs)) }},
+		func(v *partition.Value, set set) { set(float64(v.Payoffs)) }},
 	{desc("learner_payoff_sum_total", "The sum of the payoffs that impressions ended with, defaults among them"+inRanges+".", "learner"),
-		func(v *LearnerValue, set set) { set(v.PayoffSum) }},
+		func(v *partition.Value, set set) { set(v.PayoffSum) }},
 	{desc("learner_rankings_total", "Impressions ranked by this process; decisions adopted from an earlier owner are not among them.", "learner"),
-		func(v *LearnerValue, set set) { set(float64(v.Decisions)) }},
+		func(v *partition.Value, set set) { set(float64(v.Decisions)) }},
 	{desc("learner_ruled_total", "Impressions ranked whose order pins or caps could have changed. The counts of favourites leave them out.", "learner"),
-		func(v *LearnerValue, set set) { set(float64(v.Ruled)) }},
+		func(v *partition.Value, set set) { set(float64(v.Ruled)) }},
 	{desc("learner_favourite_known_total", "Impressions ranked whose favourite, the candidate of the highest utility, was known.", "learner"),
-		func(v *LearnerValue, set set) { set(float64(v.Known)) }},
+		func(v *partition.Value, set set) { set(float64(v.Known)) }},
 	{desc("learner_favourite_first_total", "Impressions ranked with the favourite, the candidate of the highest utility, shown first.", "learner"),
-		func(v *LearnerValue, set set) { set(float64(v.First)) }},
+		func(v *partition.Value, set set) { set(float64(v.First)) }},
 	{desc("learner_favourite_compared_total", "Impressions ranked for which 10 payoffs or more were known of the favourite and of another candidate.", "learner"),
-		func(v *LearnerValue, set set) { set(float64(v.Compared)) }},
+		func(v *partition.Value, set set) { set(float64(v.Compared)) }},
 	{desc("learner_favourite_outpaid_total", "Of those compared: impressions in which another such candidate had a higher mean payoff than the favourite, by known means.", "learner"),
-		func(v *LearnerValue, set set) { set(float64(v.Outpaid)) }},
+		func(v *partition.Value, set set) { set(float64(v.Outpaid)) }},
 	{desc("learner_favourite_expected_count_total", "Impressions ranked whose favourite had a known mean payoff.", "learner"),
-		func(v *LearnerValue, set set) { set(float64(v.Expected)) }},
+		func(v *partition.Value, set set) { set(float64(v.Expected)) }},
 	{desc("learner_favourite_expected_sum_total", "The sum of the favourites' mean payoffs as known when the impressions were ranked"+inRanges+
 		": the estimated payoff per selection of ranking by utility, if an item's mean is the same in all impressions.", "learner"),
-		func(v *LearnerValue, set set) { set(v.ExpectedSum) }},
+		func(v *partition.Value, set set) { set(v.ExpectedSum) }},
 	{desc("learner_favourite_shared_count_total", "Of those with a known mean payoff: impressions ranked for which the share of impressions with a selection was known, with the favourite on top.", "learner"),
-		func(v *LearnerValue, set set) { set(float64(v.Shared)) }},
+		func(v *partition.Value, set set) { set(float64(v.Shared)) }},
 	{desc("learner_favourite_shares_total", "The sum of these shares.", "learner"),
-		func(v *LearnerValue, set set) { set(v.SharesSum) }},
+		func(v *partition.Value, set set) { set(v.SharesSum) }},
 	{desc("learner_favourite_shared_sum_total", "The sum of these shares, each times the favourite's mean payoff as known then"+inRanges+
 		": the estimated payoff per impression of ranking by utility.", "learner"),
-		func(v *LearnerValue, set set) { set(v.PayingSum) }},
+		func(v *partition.Value, set set) { set(v.PayingSum) }},
 	{desc("learner_favourite_weighted_count_total", "The sum of 1/propensity over the payoffs of favourites, of impressions that record propensities.", "learner"),
-		func(v *LearnerValue, set set) { set(v.Weights) }},
+		func(v *partition.Value, set set) { set(v.Weights) }},
 	{desc("learner_favourite_weighted_sum_total", "The sum of payoff/propensity over the payoffs of favourites"+inRanges+
 		": divided by the count, the estimated payoff per selection of ranking by utility, if windows are as assumed.", "learner"),
-		func(v *LearnerValue, set set) { set(v.WeighedSum) }},
+		func(v *partition.Value, set set) { set(v.WeighedSum) }},
 	{desc("learner_favourite_weighted_squares_total", "The sum of 1/propensity² over the same payoffs: the count squared, divided by this, is how many payoffs the estimate is worth.", "learner"),
-		func(v *LearnerValue, set set) { set(v.Squares) }},
+		func(v *partition.Value, set set) { set(v.Squares) }},
 }
 
 var learnerRange = []metric[*LearnerTotal]{

@@ -12,31 +12,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// LearnerValue sums a learner's payoffs, with the estimates for ranking by utility (partition.Counterfactual), in payoff ranges.
-type LearnerValue struct {
-	Payoffs       int64 // of ended impressions, defaults included
-	PayoffSum     float64
-	PayoffSquares float64
-	Counting      partition.Counting // change of selections in flight that count as ended
-	partition.Counterfactual
-}
-
-// ValueOf returns the sums of a learner of one partition, since its state was loaded.
-func ValueOf(l *partition.LearnerStatus) LearnerValue {
-	return LearnerValue{l.UserModel.Payoffs, l.UserModel.Sum, l.UserModel.Squares, l.Counting, l.Comparison}
-}
-
-// Plus returns the sums of v and those of o times sign.
-func (v LearnerValue) Plus(o LearnerValue, sign float64) LearnerValue {
-	return LearnerValue{v.Payoffs + int64(sign)*o.Payoffs, v.PayoffSum + sign*o.PayoffSum, v.PayoffSquares + sign*o.PayoffSquares,
-		partition.Counting{Weight: v.Counting.Weight + sign*o.Counting.Weight, Payoffs: v.Counting.Payoffs + sign*o.Counting.Payoffs},
-		v.Counterfactual.Plus(o.Counterfactual, sign)}
-}
-
 // LearnerTotal counts a learner's records in this process since its start.
 type LearnerTotal struct {
 	Account              partition.Account // without pending and parked
-	Value                LearnerValue
+	Value                partition.Value
 	PayoffMin, PayoffMax float64 // ends of the payoff range, in raw units
 }
 
@@ -52,7 +31,7 @@ var _ prometheus.Collector = (*learnerTotals)(nil)
 func newLearnerTotals() *learnerTotals { return &learnerTotals{all: map[string]*LearnerTotal{}} }
 
 // rise adds the increase of a learner's values.
-func (t *learnerTotals) rise(l *partition.LearnerStatus, before, now *LearnerValue) {
+func (t *learnerTotals) rise(l *partition.LearnerStatus, before, now *partition.Value) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	total := t.all[l.Name]

@@ -18,8 +18,8 @@ func TestLearnersCountersRiseWithTheirPartitions(t *testing.T) {
 	m.Rebalanced(2)
 	at := func(payoffs int64, sum float64) *task.Status {
 		l := partition.LearnerStatus{Name: "feed", PayoffMin: -1, PayoffMax: 3,
-			UserModel:  partition.UserModel{Payoffs: payoffs, Sum: sum},
-			Comparison: partition.Counterfactual{Decisions: 2 * payoffs, Known: payoffs, First: 1, Expected: payoffs, ExpectedSum: sum / 2, Shared: payoffs, SharesSum: sum, PayingSum: sum / 4}}
+			Value: partition.Value{Payoffs: payoffs, PayoffSum: sum, Counterfactual: partition.Counterfactual{Decisions: 2 * payoffs, Known: payoffs, First: 1,
+				Expected: payoffs, ExpectedSum: sum / 2, Shared: payoffs, SharesSum: sum, PayingSum: sum / 4}}}
 		l.Account.Payoffs.Applied = 1_000_000 // of the state
 		return &task.Status{Phase: task.Running, Learners: []partition.LearnerStatus{l, {Name: "old", Gone: true}}}
 	}

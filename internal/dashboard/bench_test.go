@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // BenchmarkSecond measures a second of the page, for a worker of 24 partitions, after two hours, with any number of viewers. That is a
@@ -19,7 +20,7 @@ func BenchmarkSecond(b *testing.B) {
 	board := board(w, nil)
 	now := time.Now()
 	for range 3 * 3600 {
-		board.history.add(point{at: now.UnixMilli(), learners: map[string]Counts{"feed": {Ended: 300, LearnerValue: stream.LearnerValue{Payoffs: 200, PayoffSum: 100}}}})
+		board.history.add(point{at: now.UnixMilli(), learners: map[string]Counts{"feed": {Ended: 300, Value: partition.Value{Payoffs: 200, PayoffSum: 100}}}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -225,7 +225,7 @@ func rankingOf(number int32, l *Learner, k *partition.RankingSample) Ranking {
 
 func countsOf(t *stream.LearnerTotal) Counts {
 	i := &t.Account.Impressions
-	return Counts{LearnerValue: t.Value, Ended: i.Paid + i.Defaulted + i.Expired + i.Unselected, Joined: t.Account.Selections.Joined, Unselected: i.Unselected}
+	return Counts{Value: t.Value, Ended: i.Paid + i.Defaulted + i.Expired + i.Unselected, Joined: t.Account.Selections.Joined, Unselected: i.Unselected}
 }
 
 // past keeps the worker's totals of the last ticks.

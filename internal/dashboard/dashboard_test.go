@@ -384,7 +384,7 @@ func TestHistory(t *testing.T) {
 	var h history
 	ended := int64(0)
 	for k := range int64(3 * 3600) {
-		h.add(point{at: 1000 * k, rankings: 7, learners: map[string]Counts{"feed": {Ended: 1, LearnerValue: stream.LearnerValue{Payoffs: 1, PayoffSum: 0.5}}}})
+		h.add(point{at: 1000 * k, rankings: 7, learners: map[string]Counts{"feed": {Ended: 1, Value: partition.Value{Payoffs: 1, PayoffSum: 0.5}}}})
 		ended++
 		require.LessOrEqual(t, len(h.points), mostPoints)
 		if len(h.points) < mostPoints && h.level < 2 {
@@ -448,15 +448,15 @@ func TestEstimatesOfRankingByUtility(t *testing.T) {
 		want float64
 		how  string
 	}{
-		{Counts{Ended: 10, LearnerValue: stream.LearnerValue{Payoffs: 5, Counterfactual: partition.Counterfactual{Expected: 4, ExpectedSum: 2}}}, 0.25, byMeans},
-		{Counts{Ended: 10, Unselected: 5, Joined: 5, LearnerValue: stream.LearnerValue{Payoffs: 5, Counterfactual: partition.Counterfactual{Expected: 4, ExpectedSum: 2}}}, 0.25, byMeans},
-		{Counts{Ended: 10, Unselected: 5, Joined: 5, LearnerValue: stream.LearnerValue{Payoffs: 4, Counterfactual: partition.Counterfactual{Expected: 4, ExpectedSum: 2, Shared: 4, SharesSum: 3.2, PayingSum: 1.6}}}, 0.32, byShares},
-		{Counts{Ended: 100, LearnerValue: stream.LearnerValue{Payoffs: 100, Counterfactual: partition.Counterfactual{Weighed: 100, Weights: 40, Squares: 50, WeighedSum: 10}}}, 0.25, byPropensities},
-		{Counts{Ended: 100, LearnerValue: stream.LearnerValue{Payoffs: 100, Counterfactual: partition.Counterfactual{Weighed: 100, Weights: 40, Squares: 800, WeighedSum: 10}}}, -1, byPropensities},
-		{Counts{Ended: 10, LearnerValue: stream.LearnerValue{Payoffs: 10, PayoffSum: 5, Counting: partition.Counting{Weight: 10}, Counterfactual: partition.Counterfactual{Decisions: 30, Known: 30, First: 30, Expected: 20, ExpectedSum: 2}}}, 0.25, byRankings},
-		{Counts{Ended: 10, LearnerValue: stream.LearnerValue{Payoffs: 5, Counterfactual: partition.Counterfactual{Decisions: 100, Ruled: 1, Expected: 4, ExpectedSum: 2}}}, 0.25, byMeans},
-		{Counts{Ended: 10, LearnerValue: stream.LearnerValue{Payoffs: 5, Counterfactual: partition.Counterfactual{Decisions: 100, Ruled: 2, Expected: 4, ExpectedSum: 2}}}, -1, byRules},
-		{Counts{Ended: 10, LearnerValue: stream.LearnerValue{Payoffs: 5}}, -1, ""},
+		{Counts{Ended: 10, Value: partition.Value{Payoffs: 5, Counterfactual: partition.Counterfactual{Expected: 4, ExpectedSum: 2}}}, 0.25, byMeans},
+		{Counts{Ended: 10, Unselected: 5, Joined: 5, Value: partition.Value{Payoffs: 5, Counterfactual: partition.Counterfactual{Expected: 4, ExpectedSum: 2}}}, 0.25, byMeans},
+		{Counts{Ended: 10, Unselected: 5, Joined: 5, Value: partition.Value{Payoffs: 4, Counterfactual: partition.Counterfactual{Expected: 4, ExpectedSum: 2, Shared: 4, SharesSum: 3.2, PayingSum: 1.6}}}, 0.32, byShares},
+		{Counts{Ended: 100, Value: partition.Value{Payoffs: 100, Counterfactual: partition.Counterfactual{Weighed: 100, Weights: 40, Squares: 50, WeighedSum: 10}}}, 0.25, byPropensities},
+		{Counts{Ended: 100, Value: partition.Value{Payoffs: 100, Counterfactual: partition.Counterfactual{Weighed: 100, Weights: 40, Squares: 800, WeighedSum: 10}}}, -1, byPropensities},
+		{Counts{Ended: 10, Value: partition.Value{Payoffs: 10, PayoffSum: 5, Counting: partition.Counting{Weight: 10}, Counterfactual: partition.Counterfactual{Decisions: 30, Known: 30, First: 30, Expected: 20, ExpectedSum: 2}}}, 0.25, byRankings},
+		{Counts{Ended: 10, Value: partition.Value{Payoffs: 5, Counterfactual: partition.Counterfactual{Decisions: 100, Ruled: 1, Expected: 4, ExpectedSum: 2}}}, 0.25, byMeans},
+		{Counts{Ended: 10, Value: partition.Value{Payoffs: 5, Counterfactual: partition.Counterfactual{Decisions: 100, Ruled: 2, Expected: 4, ExpectedSum: 2}}}, -1, byRules},
+		{Counts{Ended: 10, Value: partition.Value{Payoffs: 5}}, -1, ""},
 		{Counts{}, -1, ""},
 	} {
 		x, _, how := c.c.byUtility(unit)
@@ -471,10 +471,10 @@ func TestEstimatesOfRankingByUtility(t *testing.T) {
 		require.Equal(t, x == nil, half == nil)
 		return x
 	}
-	require.InDelta(t, 0.51*0.4, *perImpression(Counts{Ended: 500, Unselected: 490, Joined: 510, LearnerValue: stream.LearnerValue{Payoffs: 10, PayoffSum: 4}}, unit), 1e-5,
+	require.InDelta(t, 0.51*0.4, *perImpression(Counts{Ended: 500, Unselected: 490, Joined: 510, Value: partition.Value{Payoffs: 10, PayoffSum: 4}}, unit), 1e-5,
 		"where most payoffs are on their way, as where they are not")
-	require.InDelta(t, 0.1, *perImpression(Counts{Ended: 10, Joined: 100, LearnerValue: stream.LearnerValue{Payoffs: 10, PayoffSum: 10, Counting: partition.Counting{Weight: 90}}}, unit), 1e-5, "selections in flight count as unpaid")
-	require.InDelta(t, -0.8, *perImpression(Counts{Ended: 10, Joined: 100, LearnerValue: stream.LearnerValue{Payoffs: 10, PayoffSum: 10, Counting: partition.Counting{Weight: 90}}}, [2]float64{-1, 1}), 1e-5)
+	require.InDelta(t, 0.1, *perImpression(Counts{Ended: 10, Joined: 100, Value: partition.Value{Payoffs: 10, PayoffSum: 10, Counting: partition.Counting{Weight: 90}}}, unit), 1e-5, "selections in flight count as unpaid")
+	require.InDelta(t, -0.8, *perImpression(Counts{Ended: 10, Joined: 100, Value: partition.Value{Payoffs: 10, PayoffSum: 10, Counting: partition.Counting{Weight: 90}}}, [2]float64{-1, 1}), 1e-5)
 	require.Nil(t, perImpression(Counts{Ended: 500, Unselected: 500, Joined: 500}, unit), "nothing is paid yet")
 	require.Zero(t, *perImpression(Counts{Ended: 5, Unselected: 5}, unit), "nobody selects")
 	i := Item{W: 100, R: 40, Q: 40}

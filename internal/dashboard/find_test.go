@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
@@ -132,13 +131,13 @@ func TestWhenFiguresAreKnown(t *testing.T) {
 
 	p := Page{Now: 1_000_000, Seconds: 10, Learners: []LearnerPage{{Learner: learner(10, 100), Early: earlyPayoffs, LastAt: 999_000}}}
 	p.Learners[0].Name = "feed"
-	p.expectFigures(map[string]Counts{"feed": {LearnerValue: stream.LearnerValue{Counterfactual: partition.Counterfactual{Decisions: 10}}}})
+	p.expectFigures(map[string]Counts{"feed": {Value: partition.Value{Counterfactual: partition.Counterfactual{Decisions: 10}}}})
 	require.EqualValues(t, 1_290_000, p.Learners[0].FirstAt)
 	p.Learners[0].LastAt = p.Now - idleAfter - 1
 	p.expectFigures(nil)
 	require.EqualValues(t, p.Learners[0].LastAt+100_000, p.Learners[0].FirstAt, "without traffic, the last impression's deadline")
 	p.Learners[0].FirstAt, p.Simulated = 0, true
-	p.expectFigures(map[string]Counts{"feed": {LearnerValue: stream.LearnerValue{Counterfactual: partition.Counterfactual{Decisions: 10}}}})
+	p.expectFigures(map[string]Counts{"feed": {Value: partition.Value{Counterfactual: partition.Counterfactual{Decisions: 10}}}})
 	require.Zero(t, p.Learners[0].FirstAt, "the simulated clock is not that of the page")
 }
 

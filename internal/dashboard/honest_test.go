@@ -164,7 +164,7 @@ func (c counters) Letters() []stream.Letter { return nil }
 func (c counters) Learners() map[string]stream.LearnerTotal {
 	all := map[string]stream.LearnerTotal{}
 	for _, l := range c.m.Learners() {
-		all[l.Name] = stream.LearnerTotal{Account: l.Account, Value: stream.ValueOf(&l), PayoffMin: l.PayoffMin, PayoffMax: l.PayoffMax}
+		all[l.Name] = stream.LearnerTotal{Account: l.Account, Value: l.Value, PayoffMin: l.PayoffMin, PayoffMax: l.PayoffMax}
 	}
 	return all
 }

@@ -2,7 +2,7 @@ package dashboard
 
 import (
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -113,7 +113,7 @@ type Learner struct {
 
 // Counts are a learner's sums in this process.
 type Counts struct {
-	stream.LearnerValue
+	partition.Value
 	Ended      int64 // impressions, without duplicates and refused ones
 	Joined     int64 // selections
 	Unselected int64 // impressions
@@ -124,7 +124,7 @@ func (c Counts) plus(o Counts) Counts  { return c.combine(o, 1) }
 func (c Counts) minus(o Counts) Counts { return c.combine(o, -1) }
 
 func (c Counts) combine(o Counts, sign int64) Counts {
-	return Counts{c.LearnerValue.Plus(o.LearnerValue, float64(sign)), c.Ended + sign*o.Ended, c.Joined + sign*o.Joined,
+	return Counts{c.Value.Plus(o.Value, float64(sign)), c.Ended + sign*o.Ended, c.Joined + sign*o.Joined,
 		c.Unselected + sign*o.Unselected, c.Early + sign*o.Early}
 }
 

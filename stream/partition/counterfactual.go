@@ -10,6 +10,36 @@ import (
 // ComparedFrom is the number of payoffs from which on an item's mean is compared.
 const ComparedFrom = 10
 
+// Value sums a learner's payoffs, since its state was loaded, in payoff ranges.
+type Value struct {
+	Payoffs       int64 // of ended impressions, defaults included
+	PayoffSum     float64
+	PayoffSquares float64
+	Counting      Counting // change of selections in flight that count as ended
+	Counterfactual
+}
+
+// Counting is the weight with which selections in flight count as ended, and the sum of their payoffs in payoff ranges.
+type Counting struct{ Weight, Payoffs float64 }
+
+// Plus returns the sums of v and those of o times sign.
+func (v Value) Plus(o Value, sign float64) Value {
+	n := int64(sign)
+	return Value{v.Payoffs + n*o.Payoffs, v.PayoffSum + sign*o.PayoffSum, v.PayoffSquares + sign*o.PayoffSquares,
+		Counting{v.Counting.Weight + sign*o.Counting.Weight, v.Counting.Payoffs + sign*o.Counting.Payoffs},
+		Counterfactual{v.Decisions + n*o.Decisions, v.Ruled + n*o.Ruled, v.Known + n*o.Known, v.First + n*o.First, v.Compared + n*o.Compared,
+			v.Outpaid + n*o.Outpaid, v.Expected + n*o.Expected, v.ExpectedSum + sign*o.ExpectedSum, v.ExpectedVariance + sign*o.ExpectedVariance,
+			v.Shared + n*o.Shared, v.SharesSum + sign*o.SharesSum, v.PayingSum + sign*o.PayingSum,
+			v.Weighed + n*o.Weighed, v.Weights + sign*o.Weights, v.Squares + sign*o.Squares, v.WeighedSum + sign*o.WeighedSum}}
+}
+
+func (v *Value) paid(e *entry, payoff float64) {
+	v.Payoffs++
+	v.PayoffSum += payoff
+	v.PayoffSquares += payoff * payoff
+	v.Counterfactual.paid(e, payoff)
+}
+
 // Counterfactual compares a learner with ranking by utility, since its state was loaded. Payoffs are scaled to the payoff range. The
 // favourite of an impression is its candidate with the highest utility. Ranking by utility shows it first, and every user who selects
 // anything selects it.
@@ -41,15 +71,6 @@ type Counterfactual struct {
 	// selection under ranking by utility, if users' windows are as assumed. It is a self-normalised importance-weighted estimate.
 	Weighed                      int64
 	Weights, Squares, WeighedSum float64
-}
-
-// Plus returns the sums of c and those of o times sign.
-func (c Counterfactual) Plus(o Counterfactual, sign float64) Counterfactual {
-	n := int64(sign)
-	return Counterfactual{c.Decisions + n*o.Decisions, c.Ruled + n*o.Ruled, c.Known + n*o.Known, c.First + n*o.First, c.Compared + n*o.Compared,
-		c.Outpaid + n*o.Outpaid, c.Expected + n*o.Expected, c.ExpectedSum + sign*o.ExpectedSum, c.ExpectedVariance + sign*o.ExpectedVariance,
-		c.Shared + n*o.Shared, c.SharesSum + sign*o.SharesSum, c.PayingSum + sign*o.PayingSum,
-		c.Weighed + n*o.Weighed, c.Weights + sign*o.Weights, c.Squares + sign*o.Squares, c.WeighedSum + sign*o.WeighedSum}
 }
 
 // favouriteOf returns the position of the candidate with the highest utility, -1 if it is not known. Candidates ascend in utility, or are

@@ -18,7 +18,7 @@ type observer struct {
 	countedBefore Counting // the weight of selections in flight as the state was loaded
 	contexts      contexts
 	filled        FilledStatus
-	comparison    Counterfactual
+	value         Value
 	looking       sampling
 }
 
@@ -30,10 +30,10 @@ func (o *observer) decided(imp *event.Impression, candidates []policy.Item, d *d
 	}
 	favourite := favouriteOf(o.cfg.FindsUtilities, candidates, d)
 	if len(r.Decision.Decided) > 0 { // ranking by utility would be under these rules, too
-		o.comparison.Decisions++
-		o.comparison.Ruled++
+		o.value.Decisions++
+		o.value.Ruled++
 	} else {
-		o.comparison.decided(o.delay, candidates, favourite, favourite == int(d.Order[0]))
+		o.value.decided(o.delay, candidates, favourite, favourite == int(d.Order[0]))
 	}
 	o.sample(candidates, favourite, d, r)
 }
@@ -41,14 +41,11 @@ func (o *observer) decided(imp *event.Impression, candidates []policy.Item, d *d
 // paid is called after a payoff, or a default, of an impression that ends; known means that the learner still has the item.
 func (o *observer) paid(e *entry, i policy.Item, known bool, how outcome, r float64) {
 	o.userModel.paid(r)
-	o.comparison.paid(e, r)
+	o.value.paid(e, r)
 	if known && how == paid && o.cfg.ExpiryDefault == nil {
 		o.drops.paid(i, r)
 	}
 }
-
-// Counting is the weight with which selections in flight count as ended, and the sum of their payoffs in payoff ranges.
-type Counting struct{ Weight, Payoffs float64 }
 
 // FilledStatus counts candidates without a utility, which got the median of the others', and their impressions, since the state was loaded.
 type FilledStatus struct{ Candidates, Impressions int64 }

@@ -24,12 +24,9 @@ type LearnerStatus struct {
 	Drops     UnattributedStatus
 	Untaught  int64
 	UserModel UserModel
-	// Counting is the change of the weight of selections in flight, and of its payoffs, since the state was loaded.
-	Counting Counting
-	Context  ContextStatus // the zero value if the learner uses items alone
-	Filled   FilledStatus  // 0 if the learner finds the order of utilities itself
-	// Counterfactual is the zero value if the learner is gone.
-	Comparison Counterfactual
+	Value     Value         // the zero value if the learner is gone
+	Context   ContextStatus // the zero value if the learner uses items alone
+	Filled    FilledStatus  // 0 if the learner finds the order of utilities itself
 	// PayoffMin and PayoffMax are the ends of the payoff range, in raw units.
 	PayoffMin, PayoffMax float64
 	delay.Status
@@ -69,13 +66,13 @@ func (l *learner) status(hasSelections bool) LearnerStatus {
 	if hasSelections && l.cfg.ExpiryDefault != nil { // payoffs outside the range have dead letters
 		s.Untaught = max(0, s.Account.Impressions.Expired-s.Account.Payoffs.Rejected)
 	}
-	s.UserModel, s.Comparison, s.Context, s.Filled = o.userModel, o.comparison, o.contexts.status(l.cfg.Context), o.filled
+	s.UserModel, s.Value, s.Context, s.Filled = o.userModel, o.value, o.contexts.status(l.cfg.Context), o.filled
 	if l.cfg.ExpiryDefault != nil {
 		r, _ := l.normalise(*l.cfg.ExpiryDefault)
 		s.UserModel.expects(r)
 	}
 	s.PayoffMin, s.PayoffMax = l.cfg.PayoffMin, l.cfg.PayoffMax
-	s.Counting = Counting{s.Silence.Weight - o.countedBefore.Weight, s.Silence.Payoffs - o.countedBefore.Payoffs}
+	s.Value.Counting = Counting{s.Silence.Weight - o.countedBefore.Weight, s.Silence.Payoffs - o.countedBefore.Payoffs}
 	if s.OnHold && l.items.has(s.Item) {
 		s.HoldItem = l.items.name(s.Item)
 	}

@@ -11,11 +11,8 @@ type UserModel struct {
 	// selection: about as many, if users behave as assumed.
 	Rare         int64
 	RareExpected float64
-	// Payoffs counts fed payoffs, defaults included. Sum is their sum, Squares that of their squares, Least and Most their extremes, in
-	// payoff ranges.
+	// Payoffs counts fed payoffs, defaults included. Least and Most are their extremes, in payoff ranges.
 	Payoffs     int64
-	Sum         float64
-	Squares     float64
 	Least, Most float64
 }
 
@@ -77,7 +74,5 @@ func (c *UserModel) paid(r float64) {
 	if c.Payoffs++; c.Payoffs == 1 {
 		c.Least, c.Most = r, r
 	}
-	c.Sum += r
-	c.Squares += r * r
 	c.Least, c.Most = min(c.Least, r), max(c.Most, r)
 }

@@ -278,7 +278,7 @@ func TestDrain_IsObserved(t *testing.T) {
 	d.start()
 	require.NoError(t, d.run(time.Minute, d.idle))
 	last := d.p.task.Status().Learners
-	require.Positive(t, last[0].Comparison.Decisions)
+	require.Positive(t, last[0].Value.Decisions)
 	d.p.task.Drain()
 	require.NoError(t, d.run(time.Second, func() bool { return d.p.task.Phase() == Done }))
 	var o Observations
