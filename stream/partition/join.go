@@ -328,7 +328,9 @@ func (j *joiner) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 	r, outside := l.normalise(p.Payoff)
 	if outside && l.cfg.RefuseOutOfRange {
 		// Something was paid, but its value is unusable: a default at the deadline would invent a payoff.
-		l.delay.Expired(j.feedback(l))
+		if l.keepsSelected(e) {
+			l.delay.Expired(j.feedback(l))
+		}
 		j.segments.loose += eventWeight
 		j.end(expired, j.trials.worthUnpaid(e, l), effective)
 		return refused, faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, l.cfg.PayoffMin,
@@ -362,6 +364,9 @@ func (j *joiner) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fau
 			return notShown(p.Item)
 		}
 		return nil
+	}
+	if !l.keepsSelected(e) {
+		return nil // its name has ended, too
 	}
 	if i, ok := l.items.lookUp(p.Item); !ok || i != e.items[e.selected] {
 		return faultf(event.ItemNotSelected, "item %.64q was not selected, %.64q was", p.Item,
@@ -414,7 +419,9 @@ func (j *joiner) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) (
 	j.trials.paidPart(e, l, before, at)
 	fb.Payoff, _ = l.normalise(e.sum)
 	fb.Age = max(0, at-fb.Began)
-	l.delay.Partial(fb)
+	if l.keepsSelected(e) {
+		l.delay.Partial(fb)
+	}
 	j.segments.loose += eventWeight
 	j.cur.changed = true
 	return taken, nil

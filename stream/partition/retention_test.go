@@ -114,23 +114,7 @@ func checkItemsEnd(t *rapid.T, cfg Config) {
 	}
 	stored := func() {
 		require.Len(t, w.store.items(t, "feed"), len(k.until))
-		for hash, fields := range w.store.fields {
-			if !slices.Contains([]string{"feed:flights", "feed:settled", "feed:open", "feed:history", "feed:attraction"}, hash) {
-				continue
-			}
-			for field, value := range fields {
-				if field == "pass" {
-					continue
-				}
-				number, err := strconv.Atoi(field)
-				require.NoError(t, err)
-				found := false
-				for _, n := range k.number {
-					found = found || n == number
-				}
-				require.True(t, found, "%s has %s: %s, of an item that has ended", hash, field, value)
-			}
-		}
+		w.requireNothingOfEnded()
 	}
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		switch rapid.SampledFrom([]string{"impression", "impression", "selection", "payoff", "time", "time", "long", "walk", "save", "crash"}).Draw(t, "what") {
@@ -174,6 +158,72 @@ func checkItemsEnd(t *rapid.T, cfg Config) {
 	}
 	w.save()
 	stored()
+}
+
+// requireNothingOfEnded: no stored statistic is of an item that has ended.
+func (w *world) requireNothingOfEnded() {
+	for _, l := range w.m.configured {
+		for _, hash := range []string{"flights", "settled", "open", "history", "attraction"} {
+			for field, value := range w.store.fields[l.name+":"+hash] {
+				if field == "pass" {
+					continue
+				}
+				number, err := strconv.Atoi(field)
+				require.NoError(w.t, err)
+				require.True(w.t, l.items.has(policy.Item(number)), "%s: %s has %s: %s, of an item that has ended", l.name, hash, field, value)
+			}
+		}
+	}
+}
+
+// outlivingWorld has an impression of an item that has ended, and of one that has not. The first was selected if selects is set. payoff_horizon
+// was shortened then, and items end only since then.
+func outlivingWorld(t require.TestingT, sum, selects bool) *world {
+	cfg := endingConfig(t, delay.Silence{Law: delay.SilenceAges, InParts: sum})
+	l := &cfg.Learners[0]
+	l.ItemRetention, l.PayoffHorizon, l.SelectionTimeout, l.AggregateSum = 0, 60_000_000, 60_000_000, sum
+	w := newWorld(t, cfg)
+	w.tick(day, [event.Inputs]bool{true, true, true})
+	require.NoError(t, w.read(event.Impressions, "1", impression("1", "young", "old"), w.now))
+	if selects {
+		require.NoError(t, w.read(event.Selections, "1", []byte(`{"impression_id":"1","item":"old"}`), w.now))
+	}
+	w.save()
+	l.ItemRetention, l.PayoffHorizon = testRetention, 600_000
+	w.crash()
+	w.tick(w.now+2*testRetention, [event.Inputs]bool{true, true, true})
+	require.NoError(t, w.read(event.Impressions, "2", impression("2", "young"), w.now))
+	w.save()
+	return w
+}
+
+// TestSelectionOutlivesItsItem: a payoff is not refused because its item has ended, and teaches nothing about the item.
+func TestSelectionOutlivesItsItem(t *testing.T) {
+	for _, payoff := range []string{`0.5`, `0.5,"item":"old"`, `7,"item":"old"`} {
+		for _, sum := range []bool{false, true} {
+			t.Run(fmt.Sprintf("payoff %s, sum %t", payoff, sum), func(t *testing.T) {
+				w := outlivingWorld(t, sum, true)
+				require.NoError(t, w.read(event.Payoffs, "1", []byte(`{"impression_id":"1","payoff":`+payoff+`}`), w.now))
+				require.Empty(t, w.letters)
+				w.tick(w.now+60_000_000, [event.Inputs]bool{true, true, true})
+				w.walk(10)
+				require.EqualValues(t, 1, w.m.Account().Impressions.Paid)
+				w.requireNothingOfEnded()
+				w.crash()
+			})
+		}
+	}
+}
+
+// TestRefusedPayoffOutlivesItsItem: a payoff out of range that ends the impression teaches nothing about the item either.
+func TestRefusedPayoffOutlivesItsItem(t *testing.T) {
+	w := outlivingWorld(t, false, true)
+	l := w.m.byName["feed"]
+	log := &outcomeLog{Learner: l.delay}
+	l.cfg.RefuseOutOfRange, l.delay = true, log
+	require.NoError(t, w.read(event.Payoffs, "1", []byte(`{"impression_id":"1","payoff":7}`), w.now))
+	require.EqualValues(t, 1, w.m.Account().Impressions.Expired)
+	require.Empty(t, log.expired)
 }
 
 // TestItemsAreKeptInTurn: impressions of known items publish no rows, at no time of a period. They write few pages, whose bytes a seal's
