@@ -503,8 +503,8 @@ func (j *joiner) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	known := l.keepsSelected(&j.cur.entry)
 	if known {
 		l.delay.Paid(fb)
-	} else {
-		l.delay.(delay.ItemRemoving).PaidForgotten(fb)
+	} else if f, removes := l.delay.(delay.ItemRemoving); removes { // items may be kept for ever again
+		f.PaidForgotten(fb)
 	}
 	l.observer.paid(&j.cur.entry, fb.Item, known, how, r)
 	j.segments.loose += eventWeight

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -224,6 +225,20 @@ func TestRefusedPayoffOutlivesItsItem(t *testing.T) {
 	require.NoError(t, w.read(event.Payoffs, "1", []byte(`{"impression_id":"1","payoff":7}`), w.now))
 	require.EqualValues(t, 1, w.m.Account().Impressions.Expired)
 	require.Empty(t, log.expired)
+}
+
+// TestSelectionOutlivesItemRemoving: a selection of an item that has ended ends by its default, with a learner that keeps all items.
+func TestSelectionOutlivesItemRemoving(t *testing.T) {
+	w := outlivingWorld(t, false, true)
+	l := &w.cfg.Learners[0]
+	given := l.New
+	l.ItemRetention, l.FindsUtilities = 0, true
+	l.New = func() delay.Learner { return delay.NewPreferring(given(), preference.NewSorted()) }
+	w.crash()
+	w.tick(w.now+60_000_000, [event.Inputs]bool{true, true, true})
+	w.walk(10)
+	require.EqualValues(t, 1, w.m.Account().Impressions.Defaulted)
+	w.requireNothingOfEnded()
 }
 
 // TestItemsAreKeptInTurn: impressions of known items publish no rows, at no time of a period. They write few pages, whose bytes a seal's
