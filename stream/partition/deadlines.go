@@ -77,8 +77,8 @@ func (j *joiner) giveUp() {
 	case e.selected < 0:
 		// Without a selections topic no selection is known, so no default can be fed.
 		fb := j.feedback(l)
-		if e.refused || len(fb.Order) > 0 && !l.items.has(e.items[0]) {
-			fb.Order = nil // a selection came, or the item on top has ended
+		if e.refused { // a selection came
+			fb.Order = nil
 		}
 		l.delay.Unselected(fb)
 	default:

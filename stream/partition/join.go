@@ -488,6 +488,9 @@ func (j *joiner) feedbackOf(l *learner, e *entry) delay.Feedback {
 	if e.alone || len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
 		return fb
 	}
+	if !l.items.has(e.items[0]) { // the item on top has ended, which the ranking would teach about
+		return fb
+	}
 	j.candidates = append(j.candidates[:0], e.items...)
 	for k, rank := range e.ranks {
 		j.candidates[rank] = e.items[k]

@@ -241,6 +241,15 @@ func TestSelectionOutlivesItemRemoving(t *testing.T) {
 	w.requireNothingOfEnded()
 }
 
+// TestImpressionOutlivesItsTop: the selection of another item teaches nothing about the item on top, which has ended.
+func TestImpressionOutlivesItsTop(t *testing.T) {
+	w := outlivingWorld(t, false, false)
+	require.NoError(t, w.read(event.Selections, "1", []byte(`{"impression_id":"1","item":"young"}`), w.now))
+	require.EqualValues(t, 1, w.m.Account().Selections.Joined)
+	w.save()
+	w.requireNothingOfEnded()
+}
+
 // TestItemsAreKeptInTurn: impressions of known items publish no rows, at no time of a period. They write few pages, whose bytes a seal's
 // weight includes.
 func TestItemsAreKeptInTurn(t *testing.T) {
