@@ -73,8 +73,7 @@ func directConfig(t *rapid.T) Config {
 }
 
 // findUtilities makes the learner one that finds the order of utilities itself.
-func findUtilities(t *rapid.T, cfg *Config) {
-	l := &cfg.Learners[0]
+func findUtilities(t *rapid.T, l *LearnerConfig) {
 	l.FindsUtilities = true
 	given, social := l.New, rapid.Bool().Draw(t, "social")
 	l.New = func() delay.Learner {
@@ -121,7 +120,7 @@ func TestCrashChangesNothing(t *testing.T) {
 			cfg = boldConfig(t)
 		}
 		if rapid.Bool().Draw(t, "finds utilities") {
-			findUtilities(t, &cfg)
+			findUtilities(t, &cfg.Learners[0])
 		}
 		rules := rapid.Bool().Draw(t, "rules")
 		if rules && handling != "bold" {
@@ -166,7 +165,7 @@ func TestCrashChangesNothing(t *testing.T) {
 		require.Equal(t, steady.decided, crashing.decided)
 		steady.store.checkInstances(t, rules)
 		if handling != "bold" {
-			steady.store.checkFlights(t)
+			steady.checkFlights()
 		}
 		steady.checkLearnerAccounts(t)
 	})
@@ -239,21 +238,46 @@ func (s *memory) checkInstances(t require.TestingT, rules bool) {
 	}
 }
 
-// checkFlights: of each item, as many selections are in flight as there are pending impressions in which it was selected.
-func (s *memory) checkFlights(t require.TestingT) {
-	counts := map[policy.Item]int{}
-	for id, v := range s.entries() {
+// checkFlights: after a save, of each item of a learner as many selections are in flight as there are pending impressions in which it was
+// selected. Partial payoffs are stored of such items alone.
+func (w *world) checkFlights() {
+	want, inParts := map[string]map[string]string{}, map[string]bool{}
+	counts, totals := map[string]int{}, map[string]int{}
+	for id, v := range w.store.entries() {
 		var e entry
 		_, value := cutKeyHash([]byte(v))
-		require.NoError(t, decodeEntry(value, 0, &e), id)
-		if e.kind == pending && e.selected >= 0 {
-			counts[e.items[e.selected]]++
+		require.NoError(w.t, decodeEntry(value, 0, &e), id)
+		if e.kind != pending || e.selected < 0 {
+			continue
 		}
+		l := w.m.learners[e.learner]
+		if l.gone || !l.keepsSelected(&e) {
+			continue
+		}
+		if want[l.name] == nil {
+			want[l.name] = map[string]string{}
+		}
+		item := fmt.Sprint(e.items[e.selected])
+		counts[l.name+item]++
+		totals[l.name]++
+		want[l.name][item] = fmt.Sprint(counts[l.name+item])
+		inParts[l.name+item] = inParts[l.name+item] || e.inParts
 	}
-	got := s.fields["feed:flights"]
-	require.Len(t, got, len(counts))
-	for i, n := range counts {
-		require.Equal(t, fmt.Sprint(n), got[fmt.Sprint(i)], "item %d", i)
+	for _, l := range w.m.configured {
+		got := map[string]string{}
+		for field, v := range w.store.fields[l.name+":flights"] {
+			if n, _, _ := strings.Cut(v, " "); field != "pass" {
+				got[field] = n
+			}
+		}
+		require.Len(w.t, got, len(want[l.name]))
+		for item, n := range want[l.name] {
+			require.Equal(w.t, n, got[item], "%s: item %s", l.name, item)
+		}
+		for item := range w.store.fields[l.name+":open"] {
+			require.True(w.t, inParts[l.name+item], "%s: partial payoffs of item %s", l.name, item)
+		}
+		require.EqualValues(w.t, totals[l.name], l.delay.Status().Flights, l.name)
 	}
 }
 
