@@ -363,7 +363,7 @@ func TestAttraction_OtherPoliciesDecide(t *testing.T) {
 		require.Equal(t, a.Share*a.PerSelection, a.PerImpression)
 		require.InDelta(t, a.PerImpression/d.Status().Attraction.Share, x.Why[at].Mean, 1e-12, "candidates are compared by it")
 	}
-	require.Equal(t, []policy.Sums{{N: 200, R: 100}, {N: 100, R: 100}}, d.Inspect().Attraction)
+	require.Equal(t, []ItemInspection{{OnTop: 200, Selected: 100}, {OnTop: 100, Selected: 100}}, d.Inspect().Items)
 	require.InDelta(t, 0.55*2/3, d.Status().Attraction.PerImpression, 1e-9)
 	var own Decision
 	d.Decide(items, nil, 1, &own)

@@ -140,10 +140,10 @@ func TestDirect_InFlightNeverFallsBelowZero(t *testing.T) {
 	d.Paid(Feedback{Ref: 1, Item: 0, Payoff: 1})
 	d.Expired(Feedback{Ref: 2, Item: 1})
 	require.Equal(t, Status{Fed: 1}, d.Status())
-	require.Equal(t, []policy.Count{0, 0}, d.Inspect().InFlight)
+	require.Equal(t, make([]ItemInspection, 2), d.Inspect().Items)
 	require.Equal(t, []string{"0 {1 1 1}"}, s.harvest(), "and nothing of them is written")
 	d.Selected(Feedback{Ref: 3, Item: 0})
-	require.Equal(t, []policy.Count{1, 0}, d.Inspect().InFlight)
+	require.Equal(t, []ItemInspection{{InFlight: 1}, {}}, d.Inspect().Items)
 }
 
 // Other sources' sums are taken in at once, whatever is in flight.

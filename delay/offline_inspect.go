@@ -24,10 +24,8 @@ type Inspector interface {
 
 // Inspection is a learner's state besides its items' sums.
 type Inspection struct {
-	InFlight []policy.Count // by item: this partition's selections in flight; nil where they are not counted by item
-	Silent   []float64      // by item: their weight, in selections that were never paid; nil like InFlight
-	Waiting  []int64        // by item: payoffs in QPM-D's queues; nil for other learners
-	HoldRef  int64          // offset of the impression whose selection began the hold; meaningless unless Status.OnHold
+	Items   []ItemInspection // by item; nil where selections in flight are not counted by item
+	HoldRef int64            // offset of the impression whose selection began the hold; meaningless unless Status.OnHold
 
 	Instances []InstanceInspection // of BOLD, by number; only those with payoffs or outstanding decisions
 	Windows   []float64            // distribution of windows in use, from window 1 on; empty where none is
@@ -36,11 +34,21 @@ type Inspection struct {
 
 	Beliefs *policy.Components // variance components in normalised units; nil for policies without
 
-	Attraction []policy.Sums // by item: impressions of this partition with the item on top, of which R ended with a selection; nil where they are not counted
-
 	Coefficients []Coefficient // of features; nil where payoffs do not depend on any
 
 	Preferences *preference.Report // the order of utilities found so far; nil where they are given
+}
+
+// ItemInspection is an item's state in this partition besides its sums.
+type ItemInspection struct {
+	InFlight int64   `json:"in_flight"`
+	Silent   float64 `json:"silent"`  // weight of these, in selections that were never paid
+	Waiting  int64   `json:"waiting"` // payoffs in QPM-D's queue
+
+	// OnTop counts impressions with the item on top, Selected those of them
+	// with a selection; for learners that maximise payoff per impression.
+	OnTop    int64 `json:"on_top,omitempty"`
+	Selected int64 `json:"selected,omitempty"`
 }
 
 // InstanceInspection is a BASE instance of BOLD.
@@ -81,15 +89,17 @@ var (
 
 // Inspect implements Inspector.
 func (b *base) Inspect() Inspection {
-	i := Inspection{InFlight: make([]policy.Count, b.flights.Len()), Silent: make([]float64, b.flights.Len())}
-	for k := range i.Silent {
-		i.InFlight[k], i.Silent[k] = b.flights.Own(policy.Item(k)).N, b.flights.ownWeight(policy.Item(k))
+	i := Inspection{Items: make([]ItemInspection, b.flights.Len())}
+	for k := range i.Items {
+		x, item := &i.Items[k], policy.Item(k)
+		x.InFlight, x.Silent = int64(b.flights.Own(item).N), b.flights.ownWeight(item)
+		if b.attraction != nil {
+			ended := b.attraction.table.Own(item)
+			x.OnTop, x.Selected = ended.N, int64(ended.R)
+		}
 	}
 	i.Windows, i.Learned = b.Windows(nil)
 	i.Noise = b.windows.noise
-	if b.attraction != nil {
-		i.Attraction = b.attraction.table.AllOwn()
-	}
 	if b.contexts != nil {
 		i.Beliefs, i.Coefficients = b.contexts.beliefs(), b.contexts.coefficients()
 		return i
@@ -103,9 +113,9 @@ func (b *base) Inspect() Inspection {
 
 func (q *QPMD) Inspect() Inspection {
 	i := q.base.Inspect()
-	i.Waiting, i.HoldRef = make([]int64, len(q.queues)), q.hold.ref
+	i.HoldRef = q.hold.ref
 	for k := range q.queues {
-		i.Waiting[k] = q.queues[k].len()
+		i.Items[k].Waiting = q.queues[k].len()
 	}
 	return i
 }

@@ -61,9 +61,10 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 			if items := s.Contextual.Deviations[OfItem]; s.Contextual.Known && items >= 0 {
 				require.Equal(t, items, i.Beliefs.Tau, "means of items differ by what items add, not by what segments of theirs do")
 			}
-			silent := 0.0
-			for _, w := range i.Silent {
-				silent += w
+			silent, flights := 0.0, int64(0)
+			for _, item := range i.Items {
+				silent += item.Silent
+				flights += item.InFlight
 			}
 			require.Equal(t, s.Silence.Weight, silent)
 			require.Equal(t, s.Silence.Law != SilenceWaits, silent > 0)
@@ -74,10 +75,6 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 				require.LessOrEqual(t, s.Silence.Median, s.Silence.P90)
 			}
 			require.Equal(t, s.Silence.Law == SilenceAges, s.Silence.Known)
-			var flights int64
-			for _, n := range i.InFlight {
-				flights += int64(n)
-			}
 			for _, one := range i.Instances {
 				flights += int64(one.Outstanding)
 			}

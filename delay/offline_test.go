@@ -115,8 +115,8 @@ func TestMerge_NothingIsLostOrCountedTwice(t *testing.T) {
 					for n := range policy.Item(items) {
 						payoffs += from.Sums(n).N
 					}
-					for _, n := range i.Waiting {
-						waiting += n
+					for _, item := range i.Items {
+						waiting += item.Waiting
 					}
 					for _, one := range i.Instances {
 						if name != "bounded" || one.Number*2+int32(k) < 3 {
@@ -138,8 +138,8 @@ func TestMerge_NothingIsLostOrCountedTwice(t *testing.T) {
 					require.Equal(t, want != policy.Sums{}, changed[n], "sums are reported as changed")
 					payoffs -= to.Sums(n).N
 				}
-				for _, n := range i.Waiting {
-					waiting -= n
+				for _, item := range i.Items {
+					waiting -= item.Waiting
 				}
 				for _, one := range i.Instances {
 					rounds -= one.Rounds

@@ -6,13 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 // TestPrintLearner_ShowsPayoffPerImpression: of learners that maximise it, and of no others.
 func TestPrintLearner_ShowsPayoffPerImpression(t *testing.T) {
 	share, each, product := 0.25, 0.5, 0.125
-	l := admin.LearnerReport{Learner: "feed", Items: []admin.ItemReport{{Item: "a", OnTop: 8, Selected: 2, Share: &share}, {Item: "b"}},
+	l := admin.LearnerReport{Learner: "feed", Items: []admin.ItemReport{{Item: "a", ItemInspection: delay.ItemInspection{OnTop: 8, Selected: 2}, Share: &share}, {Item: "b"}},
 		Impressions: &admin.ImpressionReport{Impressions: 8, Share: &share, PerSelection: &each, PerImpression: &product},
 		Ranking: &admin.Ranking{Candidates: []admin.RankedCandidate{{Item: "a", PerSelection: &each, Share: &share, PerImpression: &product},
 			{Item: "b", Share: &share}}}}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
@@ -41,7 +42,7 @@ func TestPrintReport(t *testing.T) {
 	r := &admin.Report{Group: "ranker", Partitions: []admin.PartitionReport{{Partition: 0, Sequence: 12,
 		Watermark: "2026-11-21T10:00:00Z", Account: map[string]int64{"impressions.read": 5, "payoffs.applied": 3}}},
 		Learners: []admin.LearnerReport{{Learner: "feed", Policy: "elimination", Delay: "qpmd", PayoffRange: [2]float64{0, 10},
-			Payoffs: 3, Items: []admin.ItemReport{{Item: "a", Payoffs: 3, Mean: x(0.25), InFlight: 9, Silent: 1.75}, {Item: "b"}},
+			Payoffs: 3, Items: []admin.ItemReport{{Item: "a", Payoffs: 3, Mean: x(0.25), ItemInspection: delay.ItemInspection{InFlight: 9, Silent: 1.75}}, {Item: "b"}},
 			Silence: admin.SilenceReport{Law: "ages", PaidShare: x(0.125), DelayP50: x(90), DelayP90: x(7200)},
 			Parts:   []admin.PartReport{{Hold: &admin.HoldReport{Item: "b", Impression: 7}}},
 			Ranking: &admin.Ranking{Rule: "the best leads", OnHold: "b", Candidates: []admin.RankedCandidate{

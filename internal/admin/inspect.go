@@ -174,19 +174,12 @@ type OrderedItem struct {
 }
 
 type ItemReport struct {
-	Item     string   `json:"item"`
-	Payoffs  int64    `json:"payoffs"`
-	Sum      float64  `json:"sum"`
-	Mean     *float64 `json:"mean"` // null: no payoff yet
-	InFlight int64    `json:"in_flight"`
-	Silent   float64  `json:"silent"`  // weight of these, in selections that were never paid
-	Waiting  int64    `json:"waiting"` // payoffs in QPM-D's queue
-
-	// OnTop counts impressions with the item on top, Selected those of them
-	// with a selection; for learners that maximise payoff per impression.
-	OnTop    int64    `json:"on_top,omitempty"`
-	Selected int64    `json:"selected,omitempty"`
-	Share    *float64 `json:"share,omitempty"` // absent: none has ended yet
+	Item    string   `json:"item"`
+	Payoffs int64    `json:"payoffs"`
+	Sum     float64  `json:"sum"`
+	Mean    *float64 `json:"mean"` // null: no payoff yet
+	delay.ItemInspection
+	Share *float64 `json:"share,omitempty"` // of impressions with the item on top; absent: none has ended yet
 }
 
 // PartReport is a learner's state in one partition.
@@ -366,7 +359,7 @@ func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
 			sum.InFlight += item.InFlight
 			sum.Silent += item.Silent
 			sum.Waiting += item.Waiting
-			sum.OnTop += item.Impressions
+			sum.OnTop += item.OnTop
 			sum.Selected += item.Selected
 			part.Payoffs += item.Sums.N
 		}

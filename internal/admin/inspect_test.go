@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -89,7 +90,8 @@ func TestInspect_ShowsPayoffPerImpression(t *testing.T) {
 	require.NoError(t, tool.learners(&r, views, &InspectQuery{Learner: "feed", Candidates: []Candidate{{Item: "a", Utility: 1}, {Item: "b", Utility: 2}}}))
 	share, half, product := 40./70, 0.5, 0.5*40/70
 	require.Equal(t, &ImpressionReport{Impressions: 70, Share: &share, PerSelection: &half, PerImpression: &product}, r.Learners[0].Impressions)
-	require.Equal(t, ItemReport{Item: "a", Payoffs: 20, Sum: 10, Mean: &half, OnTop: 70, Selected: 40, Share: &share}, r.Learners[0].Items[0])
+	require.Equal(t, ItemReport{Item: "a", Payoffs: 20, Sum: 10, Mean: &half, Share: &share,
+		ItemInspection: delay.ItemInspection{OnTop: 70, Selected: 40}}, r.Learners[0].Items[0])
 	require.Nil(t, r.Learners[0].Items[1].Share, "nothing ended with it on top")
 	for _, c := range r.Learners[0].Ranking.Candidates {
 		require.NotNil(t, c.Share)

@@ -18,14 +18,10 @@ type LearnerView struct {
 }
 
 type ItemView struct {
-	Name     string
-	Number   policy.Item
-	Sums     policy.Sums // this partition's own
-	InFlight int64       // selections waiting for their payoff, if counted by item
-	Silent   float64     // their weight, in selections that were never paid
-	Waiting  int64       // payoffs in QPM-D's queue
-
-	Impressions, Selected int64 // with the item on top, and those of them with a selection, if counted
+	Name   string
+	Number policy.Item
+	Sums   policy.Sums // this partition's own
+	delay.ItemInspection
 }
 
 // Inspect returns the view of a configured learner. It fails if there is none.
@@ -43,14 +39,8 @@ func (o *Offline) Inspect(name string) (LearnerView, error) {
 	v.Items = make([]ItemView, 0, l.items.len())
 	for i := range l.items.all() {
 		x := ItemView{Name: l.items.name(i), Number: i, Sums: l.delay.Sums(i)}
-		if int(i) < len(v.Learned.InFlight) {
-			x.InFlight, x.Silent = int64(v.Learned.InFlight[i]), v.Learned.Silent[i]
-		}
-		if int(i) < len(v.Learned.Waiting) {
-			x.Waiting = v.Learned.Waiting[i]
-		}
-		if int(i) < len(v.Learned.Attraction) {
-			x.Impressions, x.Selected = v.Learned.Attraction[i].N, int64(v.Learned.Attraction[i].R)
+		if v.Learned.Items != nil {
+			x.ItemInspection = v.Learned.Items[i]
 		}
 		v.Items = append(v.Items, x)
 	}
