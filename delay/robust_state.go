@@ -35,7 +35,7 @@ func (l *recentLevels) harvest(r Recorder, to *writer) {
 				if len(to.value) > 0 {
 					to.value = append(to.value, ' ')
 				}
-				to.value = x.Append(to.value)
+				to.value = history.AppendRow(to.value, &x)
 			}
 		}
 		if len(to.value) == 0 {

@@ -62,7 +62,7 @@ func (p Payoffs) Crowded() bool { return p.N >= Full/2 }
 func (p Payoffs) Append(dst []byte) []byte { return AppendNumbers(dst, p.N, p.R, p.Q) }
 
 // Row is a bucket and its sums.
-type Row[S Sums[S]] struct {
+type Row[S any] struct {
 	inflight.Bucket
 	Sum S
 }
@@ -70,7 +70,7 @@ type Row[S Sums[S]] struct {
 // Rows are sums by bucket of event time, ascending and disjoint. The zero value is empty.
 type Rows[S Sums[S]] []Row[S]
 
-func (r *Row[S]) take(s S) { r.Sum = r.Sum.Add(s).Bounded() }
+func take[S Sums[S]](r *Row[S], s S) { r.Sum = r.Sum.Add(s).Bounded() }
 
 // Count adds to the bucket of a time as of a tick, or to a longer one that contains the time, and returns the row's index.
 func (h *Rows[S]) Count(g *inflight.Scheme, time, pass int64, s S) (at int) {
@@ -78,7 +78,7 @@ func (h *Rows[S]) Count(g *inflight.Scheme, time, pass int64, s S) (at int) {
 	if !within {
 		*h = slices.Insert(*h, at, Row[S]{Bucket: g.BucketOf(time, pass)})
 	}
-	(*h)[at].take(s)
+	take(&(*h)[at], s)
 	return at
 }
 
@@ -105,7 +105,7 @@ func (h *Rows[S]) Merge(g *inflight.Scheme, pass int64) (changed bool) {
 		b := g.Merged(x.Bucket, pass)
 		changed = changed || b != x.Bucket
 		if last := len(kept) - 1; last >= 0 && kept[last].End() > b.Start() { // in one bucket now
-			kept[last].take(x.Sum)
+			take(&kept[last], x.Sum)
 			continue
 		}
 		x.Bucket = b
@@ -132,7 +132,7 @@ func (h Rows[S]) Add(o Rows[S]) Rows[S] {
 			x, o = o[0], o[1:]
 		}
 		if last := len(all) - 1; last >= 0 && x.Start() < all[last].End() {
-			all[last].take(x.Sum)
+			take(&all[last], x.Sum)
 			continue
 		}
 		all = append(all, x)

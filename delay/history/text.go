@@ -11,12 +11,14 @@ func (h Rows[S]) Append(dst []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ' ')
 		}
-		dst = h[i].Append(dst)
+		dst = AppendRow(dst, &h[i])
 	}
 	return dst
 }
 
-func (r *Row[S]) Append(dst []byte) []byte { return r.Sum.Append(inflight.AppendBucket(dst, r.Bucket)) }
+func AppendRow[S Sums[S]](dst []byte, r *Row[S]) []byte {
+	return r.Sum.Append(inflight.AppendBucket(dst, r.Bucket))
+}
 
 // AppendNumbers writes each number behind a colon.
 func AppendNumbers(dst []byte, numbers ...int64) []byte {
@@ -24,7 +26,7 @@ func AppendNumbers(dst []byte, numbers ...int64) []byte {
 }
 
 // Read reads rows that Append wrote, at least one. sums reads a row's numbers.
-func Read[S Sums[S]](r *words.Reader, sums func(r *words.Reader) S) (h Rows[S]) {
+func Read[S any](r *words.Reader, sums func(r *words.Reader) S) (h []Row[S]) {
 	r.Check(r.Left())
 	var w words.Reader
 	for r.Left() {

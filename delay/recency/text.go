@@ -44,7 +44,7 @@ func (e *Estimate) Load(text []byte) error {
 	spread := policy.Components{Mean: r.Float(-mostOfSpread, mostOfSpread), Sigma: r.Float(0, mostOfSpread), Tau: r.Float(0, math.Inf(1))}
 	r.Check(spread.Sigma > 1/mostOfSpread && spread.Tau > 1/mostOfSpread)
 	slope, life := r.Float(0, 1), r.Int(math.MinInt64, math.MaxInt64)
-	rows := history.Read(&r, func(r *words.Reader) storedLevel { return storedLevel(r.Int(-mostLevel, mostLevel)) })
+	rows := history.Read(&r, func(r *words.Reader) int64 { return r.Int(-mostLevel, mostLevel) })
 	if err := r.End(ErrText); err != nil {
 		return err
 	}
@@ -61,11 +61,3 @@ func (e *Estimate) Load(text []byte) error {
 	}
 	return nil
 }
-
-type storedLevel int64
-
-func (l storedLevel) Add(o storedLevel) storedLevel   { return l + o }
-func (l storedLevel) Minus(o storedLevel) storedLevel { return l - o }
-func (l storedLevel) Bounded() storedLevel            { return l }
-func (l storedLevel) Crowded() bool                   { return false }
-func (l storedLevel) Append(dst []byte) []byte        { return history.AppendNumbers(dst, int64(l)) }
