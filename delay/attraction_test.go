@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/delay/recency"
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -280,7 +281,7 @@ func TestAttraction_PropensitiesAreThoseOfTheFound(t *testing.T) {
 		for u := rng.Float64() - q[0]; u >= 0 && w < 4; w++ {
 			u -= q[w]
 		}
-		i := policy.Select(x.Order, w)
+		i := policytest.Select(x.Order, w)
 		found[i]++
 		if rng.Float64() < share[i] {
 			selected[i]++

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
@@ -31,7 +32,7 @@ func (c crowd) regret(b Learner, horizon, lag int, ranks bool) float64 {
 			rng.Shuffle(c.n, func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
 		}
 		b.Decide(candidates, nil, c.key(now), &d)
-		rank := policy.Select(d.Order, c.window(now))
+		rank := policytest.Select(d.Order, c.window(now))
 		for i := range totals {
 			totals[i] += c.mean(now+1, i+1)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
@@ -118,7 +119,7 @@ func (w *boldWorld) decide(t *rapid.T) {
 	w.learner.Decide(candidates, nil, key, &d)
 	require.Equal(t, want, d)
 	w.ref++
-	w.open = append(w.open, feedback(w.ref, candidates, &want, policy.Select(want.Order, rapid.IntRange(1, n).Draw(t, "window"))))
+	w.open = append(w.open, feedback(w.ref, candidates, &want, policytest.Select(want.Order, rapid.IntRange(1, n).Draw(t, "window"))))
 }
 
 func (w *boldWorld) actions() map[string]func(*rapid.T) {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/admissibletest"
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
@@ -148,7 +149,7 @@ func takingTurns(delayed Learner, runs []Learner, n int) error {
 		if !reflect.DeepEqual(want, d) {
 			return fmt.Errorf("impression %d: %+v, and should be %+v", now, d, want)
 		}
-		fb := feedback(int64(now), allItems(n), &d, policy.Select(d.Order, users.window(now)))
+		fb := feedback(int64(now), allItems(n), &d, policytest.Select(d.Order, users.window(now)))
 		fb.Payoff = users.payoff(now, fb.Item)
 		delayed.Selected(fb)
 		feedbacks[now] = fb
@@ -188,7 +189,7 @@ func TestBOLD_OneInstanceWithoutDelayIsTheUndelayedLearner(t *testing.T) {
 			for k, rank := range order {
 				require.Equal(t, p[rank], d.Propensities[k])
 			}
-			rank := policy.Select(order, users.window(now))
+			rank := policytest.Select(order, users.window(now))
 			fb := feedback(int64(now), allItems(n), &d, rank)
 			fb.Payoff = users.payoff(now, fb.Item)
 			b.Paid(fb)
@@ -213,7 +214,7 @@ func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
 		rng := rand.New(rand.NewPCG(31, 31))
 		for k := range 20 {
 			b.Decide(allItems(n), nil, policy.Key(k), &d)
-			fb := feedback(int64(k), allItems(n), &d, policy.Select(d.Order, 1))
+			fb := feedback(int64(k), allItems(n), &d, policytest.Select(d.Order, 1))
 			fb.Payoff = rng.Float64()
 			b.Paid(fb)
 		}
@@ -221,7 +222,7 @@ func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
 		for now := range draws {
 			b.Decide(allItems(n), nil, users.key(now), &d)
 			b.Unselected(Feedback{Instance: d.Instance})
-			counts[policy.Select(d.Order, users.window(now))]++
+			counts[policytest.Select(d.Order, users.window(now))]++
 			for k, rank := range d.Order {
 				expected[rank] += d.Propensities[k]
 			}
@@ -346,7 +347,7 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 		for ; window < n && u >= want[window-1]; window++ {
 			u -= want[window-1]
 		}
-		fb := feedback(int64(now), candidates, &d, policy.Select(d.Order, window))
+		fb := feedback(int64(now), candidates, &d, policytest.Select(d.Order, window))
 		fb.Payoff = rng.Float64()
 		b.Selected(fb)
 		b.Paid(fb)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -78,7 +79,7 @@ func TestDirect_IsItsDefinition(t *testing.T) {
 			fast.Decide(candidates, nil, key, &got)
 			require.Equal(t, want, got)
 			ref++
-			undrawn = append(undrawn, feedback(ref, candidates, &got, policy.Select(got.Order, rapid.IntRange(1, n).Draw(t, "window"))))
+			undrawn = append(undrawn, feedback(ref, candidates, &got, policytest.Select(got.Order, rapid.IntRange(1, n).Draw(t, "window"))))
 		}
 		selected := func(t *rapid.T) {
 			fb := takeOne(t, &undrawn)

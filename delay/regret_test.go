@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
@@ -55,8 +56,8 @@ func (s simulation) regretOf(l Learner) float64 {
 			outcomes[now].Ref = -1
 			continue
 		}
-		item := policy.Select(d.Order, window)
-		regret += policy.BestMean(s.means, window) - s.means[item]
+		item := policytest.Select(d.Order, window)
+		regret += policytest.BestMean(s.means, window) - s.means[item]
 		fb := Feedback{Ref: int64(now), Item: item, Payoff: s.means[item] + rng.NormFloat64(), Candidates: candidates}
 		fb.Order = d.Order // until the next decision
 		l.Selected(fb)

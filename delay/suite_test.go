@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -83,7 +84,7 @@ func (w *life) decide(t *rapid.T) Feedback {
 		}
 		require.Equal(t, first, d)
 	}
-	selected := policy.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window"))
+	selected := policytest.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window"))
 	if rapid.Bool().Draw(t, "noise") {
 		selected = first.Order[rapid.IntRange(0, n-1).Draw(t, "selected")]
 	}
@@ -352,7 +353,7 @@ func TestLearners_StateOfAnotherPolicyIsTaken(t *testing.T) {
 		for ref := range int64(50) {
 			var d Decision
 			l.Decide(allItems(3), nil, policy.Key(ref), &d)
-			fb := feedback(ref, allItems(3), &d, policy.Select(d.Order, 2))
+			fb := feedback(ref, allItems(3), &d, policytest.Select(d.Order, 2))
 			l.Selected(fb)
 			l.Advance(ref * 1000)
 			if ref%2 == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -282,7 +283,7 @@ func (w *world) decide(t *rapid.T) Feedback {
 		l.Adopt(w.ref, &d)
 	}
 	w.ref++
-	item := candidates[policy.Select(want, rapid.IntRange(1, n).Draw(t, "window"))]
+	item := candidates[policytest.Select(want, rapid.IntRange(1, n).Draw(t, "window"))]
 	out := Feedback{Ref: w.ref, Item: item}
 	w.steps = append(w.steps, step{candidates: candidates, key: key, inFlight: w.oracle.flights(), order: want, item: item, ref: w.ref})
 	return out

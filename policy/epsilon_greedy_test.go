@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/admissibletest"
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
@@ -81,7 +82,7 @@ func TestSection41_PaperMixtureIsUniform(t *testing.T) {
 				}
 			}
 			for w := range n {
-				p[Select(order, w+1)].Add(p[Select(order, w+1)], new(big.Rat).Mul(alpha, q[w]))
+				p[policytest.Select(order, w+1)].Add(p[policytest.Select(order, w+1)], new(big.Rat).Mul(alpha, q[w]))
 			}
 			before = upTo
 		}
@@ -140,7 +141,7 @@ func TestSection41_CouplingIsUniform(t *testing.T) {
 			}
 			sampler.Sample(aim, q, u, order)
 			for w := range n {
-				i := Select(order, w+1)
+				i := policytest.Select(order, w+1)
 				served[i].Add(served[i], new(big.Rat).Mul(width, exact[w]))
 			}
 		}
@@ -224,7 +225,7 @@ func TestSection41_SelectionsFollowThePropensities(t *testing.T) {
 			for k, position := range order {
 				p[position] = propensities[k]
 			}
-			selected := Select(order, drawWindow(rng, q))
+			selected := policytest.Select(order, drawWindow(rng, q))
 			all[selected]++
 			if explores {
 				explored[selected]++
@@ -286,7 +287,7 @@ func TestEpsilonGreedy_PropensitiesAreExact(t *testing.T) {
 			want[i] = epsilon * aim[i]
 		}
 		for w := range n {
-			want[Select(greedy, w+1)] += (1 - epsilon) * q[w]
+			want[policytest.Select(greedy, w+1)] += (1 - epsilon) * q[w]
 		}
 		var sum float64
 		for k, position := range order {

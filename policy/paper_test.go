@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 )
 
@@ -52,14 +53,14 @@ func TestLemma33_BestPermutation(t *testing.T) {
 		}
 		permutations(n, func(order []int32) {
 			for w := 1; w <= n; w++ {
-				best[w] = max(best[w], means[Select(order, w)])
+				best[w] = max(best[w], means[policytest.Select(order, w)])
 			}
 		})
 		order := make([]int32, n)
 		bestOrder(means, &Workspace{}, order)
 		for w := 1; w <= n; w++ {
-			require.Equal(t, best[w], BestMean(means, w), "seed %d, means %v, window %d", seed, means, w)
-			require.Equal(t, best[w], means[Select(order, w)], "seed %d, means %v, order %v, window %d", seed, means, order, w)
+			require.Equal(t, best[w], policytest.BestMean(means, w), "seed %d, means %v, window %d", seed, means, w)
+			require.Equal(t, best[w], means[policytest.Select(order, w)], "seed %d, means %v, order %v, window %d", seed, means, order, w)
 		}
 		if trial%2 == 0 {
 			continue // the lemma has no ties
@@ -211,16 +212,16 @@ func (r run) regret(t require.TestingT) float64 {
 		in := Input{Items: items, Table: table, Key: DecisionKey(r.seed, 0, "", 0, int64(trial))}
 		order = order[:len(items)]
 		p.Rank(&in, &ws, order)
-		selected := items[Select(order, window)]
+		selected := items[policytest.Select(order, window)]
 		byUtility = byUtility[:len(items)]
 		for k, item := range items {
 			byUtility[k] = r.means[item]
 		}
-		regret += BestMean(byUtility, window) - r.means[selected]
+		regret += policytest.BestMean(byUtility, window) - r.means[selected]
 		if r.seen != nil {
 			hindsight = hindsight[:len(items)]
 			bestOrder(byUtility, &ws, hindsight)
-			r.seen(trial, table, items, order, window, selected, items[Select(hindsight, window)])
+			r.seen(trial, table, items, order, window, selected, items[policytest.Select(hindsight, window)])
 		}
 		if r.over != nil && r.over(regret) {
 			break
@@ -379,7 +380,7 @@ func printedConstant() []check {
 				}
 			}
 			e.Rank(&in, &ws, order)
-			selected := Item(Select(order, 1))
+			selected := Item(policytest.Select(order, 1))
 			if selected == 1 {
 				inversions++
 			}

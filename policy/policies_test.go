@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 )
 
 func rank(p Policy, in *Input) []int32 {
@@ -151,7 +153,7 @@ func TestUtility_EveryWindowSelectsTheFavourite(t *testing.T) {
 	in := Input{Items: seq(5), Table: NewTable(5)}
 	order := rank(NewUtility(), &in)
 	for window := 1; window <= 5; window++ {
-		require.EqualValues(t, 4, Select(order, window))
+		require.EqualValues(t, 4, policytest.Select(order, window))
 	}
 }
 

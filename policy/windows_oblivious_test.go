@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 )
 
 // TestLemma_WhatIsSelectedIsTheBestIndexInReach: a user of window w selects the item of highest utility within it. Under a ranking
@@ -31,7 +33,7 @@ func TestLemma_WhatIsSelectedIsTheBestIndexInReach(t *testing.T) {
 			why := make([]Reason, n)
 			p.(Explainer).Weigh(&in, &ws, why)
 			for w := 1; w <= n; w++ {
-				selected := Select(order, w)
+				selected := policytest.Select(order, w)
 				require.GreaterOrEqual(t, selected, int32(w-1))
 				for k := w - 1; k < n; k++ {
 					require.GreaterOrEqual(t, why[selected].Index, why[k].Index, "%s: %v, window %d", k, order, w)
@@ -53,7 +55,7 @@ func TestLemma_InReachAreTheItemsFromTheWindowOn(t *testing.T) {
 		each = func(k int) {
 			if k == n {
 				for w := 1; w <= n; w++ {
-					reached[w][Select(order, w)] = true
+					reached[w][policytest.Select(order, w)] = true
 				}
 				return
 			}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 )
 
 // The interval of a selection is the set of windows under which that item would have been selected.
@@ -21,7 +23,7 @@ func TestIntervals_SelectionSaysWhichWindowsItCouldBe(t *testing.T) {
 		}
 		order := rapid.Permutation(ranks).Draw(t, "order")
 		window := rapid.IntRange(1, n).Draw(t, "window")
-		selected := Select(order, window)
+		selected := policytest.Select(order, window)
 		at := 0
 		for order[at] != selected {
 			at++
@@ -35,7 +37,7 @@ func TestIntervals_SelectionSaysWhichWindowsItCouldBe(t *testing.T) {
 		// Any window w ≥ 1, also beyond the list; those beyond longest count as longest.
 		could := map[int]bool{}
 		for w := 1; w <= 20; w++ {
-			if Select(order, min(w, n)) == selected {
+			if policytest.Select(order, min(w, n)) == selected {
 				could[min(w, longest)] = true
 			}
 		}
@@ -57,7 +59,7 @@ func TestIntervals_NoWindowSelectsABlockedItem(t *testing.T) {
 		low, high := i.Low, i.High
 		some := false
 		for w := 1; w <= n; w++ {
-			some = some || Select(order, w) == order[at]
+			some = some || policytest.Select(order, w) == order[at]
 		}
 		require.Equal(t, !some, high == Blocked)
 		require.Equal(t, min(at+1, longest), low)
@@ -282,7 +284,7 @@ func estimated(t *testing.T, windows []float64, noise float64, lengths []int) (q
 		window = min(window, n)
 		at := rng.IntN(window)
 		if rng.Float64() >= noise {
-			at = slices.Index(order, Select(order, window))
+			at = slices.Index(order, policytest.Select(order, window))
 		}
 		counts.Selected(order, at)
 	}

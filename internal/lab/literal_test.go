@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -59,7 +60,7 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 			about = &policy.Context{X: slices.Clone(w.visitors.about.X), Segment: w.visitors.about.Segment}
 		}
 		l.learner.Decide(candidates, about, policy.Key(keys.Uint64()), &d)
-		sober := policy.Select(d.Order, w.window)
+		sober := policytest.Select(d.Order, w.window)
 		lost += w.Best() - w.mean(sober)
 		earned += w.mean(sober)
 		for i := range total {

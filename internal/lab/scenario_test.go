@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/internal/test/policytest"
 )
 
 // defined is the mean of item (or rank) i at t, both from 1, by the scenario's definition. Not for Catalog and for those with
@@ -302,7 +302,7 @@ func TestScenarios_BestInHindsightIsThatOfAllPermutations(t *testing.T) {
 					total[k] += w.mean(int32(k))
 				}
 				best := math.Inf(-1)
-				permutations(n, func(order []int32) { best = max(best, w.mean(policy.Select(order, w.window))) })
+				permutations(n, func(order []int32) { best = max(best, w.mean(policytest.Select(order, w.window))) })
 				require.InDelta(t, best, w.Best(), 1e-12, "%s, n = %d, t = %d", s, n, now+1)
 			}
 			if !s.AgainstFixed() {
@@ -312,7 +312,7 @@ func TestScenarios_BestInHindsightIsThatOfAllPermutations(t *testing.T) {
 			permutations(n, func(order []int32) {
 				var value float64
 				for window := 1; window <= n; window++ {
-					value += w.q[window-1] * total[policy.Select(order, window)]
+					value += w.q[window-1] * total[policytest.Select(order, window)]
 				}
 				best = max(best, value)
 			})

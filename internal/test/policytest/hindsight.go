@@ -1,4 +1,5 @@
-package policy
+// Package policytest models users in tests: their selections, and their mean payoff under a best permutation.
+package policytest
 
 // BestMean returns the expected payoff of a user with a window in 1..n under a best permutation: max_{i≥w} μ_i, with candidates
 // from 1 in increasing utility. Items of lower utility cannot be selected, since among w shown there is a better one (Lemma 3.3).
