@@ -93,7 +93,7 @@ type turning struct {
 	turns   int64 // changes found since the process started
 }
 
-func newUsers(c *ContextualConfig) *contexts {
+func newContexts(c *ContextualConfig) *contexts {
 	s := c.Space
 	dim := s.Dim()
 	u := &contexts{dim: dim, declared: s.Declared(), names: s.Names(), grid: inflight.NewCoarseScheme(max(1, c.Silence.Horizon)), pass: inflight.Never, middle: make([]int8, dim), segments: int32(s.Segments()),

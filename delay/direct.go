@@ -42,7 +42,7 @@ func NewContextual(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	if c.Silence.Drift != 0 {
 		return nil, fmt.Errorf("%w: with drift, features' effects could not decay", ErrContextual)
 	}
-	u := newUsers(&c)
+	u := newContexts(&c)
 	m := contextual.Config{Space: c.Space, Step: 0.5, Sigma: c.Belief.Sigma, EstimateSigma: c.Belief.EstimateSigma}
 	m.Levels, m.Items = 1+u.items(), u.items()
 	if u.categories.look {

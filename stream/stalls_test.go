@@ -25,7 +25,7 @@ func said(t *testing.T) func(at time.Duration, statuses map[int32]task.Status) [
 		}
 		return a
 	}}))
-	c := newCauses(newWaits(log), [event.Topics]string{"impressions", "", "payoffs", "rankings"}, false)
+	c := newStalls(newWaits(log), [event.Topics]string{"impressions", "", "payoffs", "rankings"}, false)
 	return func(at time.Duration, statuses map[int32]task.Status) []string {
 		out.Reset()
 		c.look(at, statuses)
@@ -64,7 +64,7 @@ func TestCauses_AMomentIsNotSaid(t *testing.T) {
 	look := said(t)
 	require.Equal(t, nothingSaid, look(0, map[int32]task.Status{0: waiting(0)}))
 	require.Equal(t, nothingSaid, look(900*time.Millisecond, map[int32]task.Status{0: waiting(0)}))
-	for at := time.Second; at < 10*time.Second; at += causesEvery {
+	for at := time.Second; at < 10*time.Second; at += stallsEvery {
 		require.Equal(t, nothingSaid, look(at, map[int32]task.Status{0: {Phase: task.Running}}))
 	}
 }

@@ -125,8 +125,8 @@ func (w *waits) forget(kind *waitKind) {
 	maps.DeleteFunc(w.known, func(key waitKey, _ *wait) bool { return key.kind == kind })
 }
 
-// causesEvery is the interval at which a worker checks its partitions' waits.
-const causesEvery = 250 * time.Millisecond
+// stallsEvery is the interval at which a worker checks its partitions' waits.
+const stallsEvery = 250 * time.Millisecond
 
 // stalls logs why a worker's partitions do not work, and where they begin.
 type stalls struct {
@@ -137,7 +137,7 @@ type stalls struct {
 	begun  map[int32]bool // partitions whose beginning was logged
 }
 
-func newCauses(w *waits, names [event.Topics]string, latest bool) *stalls {
+func newStalls(w *waits, names [event.Topics]string, latest bool) *stalls {
 	return &stalls{waits: w, log: w.log, names: names, latest: latest, begun: map[int32]bool{}}
 }
 

@@ -170,9 +170,9 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 
 // watch logs waits and partitioners until ctx is done.
 func (w *Worker) watch(ctx context.Context) {
-	c := newCauses(w.waits, w.opt.TopicNames, w.opt.StartLatest)
+	c := newStalls(w.waits, w.opt.TopicNames, w.opt.StartLatest)
 	out := outOfService{}
-	tick := time.NewTicker(causesEvery)
+	tick := time.NewTicker(stallsEvery)
 	defer tick.Stop()
 	for {
 		select {

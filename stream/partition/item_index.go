@@ -51,7 +51,7 @@ type endedItem struct {
 	row     bool
 }
 
-func newCatalogue(names Names) itemIndex { return itemIndex{names: names, stored: -1} }
+func newItemIndex(names Names) itemIndex { return itemIndex{names: names, stored: -1} }
 
 func (c *itemIndex) len() int { return c.n }
 
@@ -160,7 +160,7 @@ type storedItem struct {
 // an export have no names beside them: then the number of items is not stored.
 func (c *itemIndex) load(rows []storedItem, named []namedItem, next policy.Item, r retention) error {
 	stored := c.stored
-	*c = newCatalogue(c.names)
+	*c = newItemIndex(c.names)
 	c.retention, c.next, c.stored = r, next, stored
 	most := int64(next) + int64(len(rows)) + int64(len(named))
 	beyond := 0

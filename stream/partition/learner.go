@@ -58,7 +58,7 @@ func isBeforeReset(name string) bool {
 
 func newLearner(cfg *LearnerConfig, names Names) *learner {
 	l := &learner{
-		storedLearner: storedLearner{name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint}, cfg: cfg, delay: cfg.New(), items: newCatalogue(names),
+		storedLearner: storedLearner{name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint}, cfg: cfg, delay: cfg.New(), items: newItemIndex(names),
 		itemHash: cfg.Name + ":" + ItemsHash, namesHash: cfg.Name + ":" + NamesHash, hashes: make(map[string]ownHash),
 	}
 	l.observer = observer{cfg: cfg, delay: l.delay, items: &l.items, looking: sampling{wanted: true}}

@@ -48,7 +48,7 @@ func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 		Item: []features.Feature{{Name: "b", Low: 0, High: 1}}, Cross: [][2]string{{"a", "b"}}})
 	require.NoError(t, err)
 	l := &learner{storedLearner: storedLearner{name: "feed"}, delay: d, cfg: &LearnerConfig{PayoffMax: 10}}
-	l.items = newCatalogue(NewNameTable())
+	l.items = newItemIndex(NewNameTable())
 	for i := range int32(4) {
 		l.items.intern(i)
 	}
@@ -82,7 +82,7 @@ func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 		{"1", string(appendEntry(nil, &entry{kind: tombstone, unit: unit{arm: noArm}}))}} {
 		require.Error(t, j.deliver(l, []state.Field{{Field: []byte(bad[0]), Value: []byte(bad[1])}}), bad)
 	}
-	l.items = newCatalogue(NewNameTable())
+	l.items = newItemIndex(NewNameTable())
 	require.Error(t, j.deliver(l, fields), "an item that the learner does not have")
 }
 

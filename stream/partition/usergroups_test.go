@@ -100,7 +100,7 @@ func TestGroups_Missed(t *testing.T) {
 
 	d := &outcomeLog{}
 	l := &learner{storedLearner: storedLearner{name: "feed"}, delay: d, cfg: &LearnerConfig{PayoffMax: 10, Context: c}}
-	l.items = newCatalogue(NewNameTable())
+	l.items = newItemIndex(NewNameTable())
 	l.items.intern(0)
 	var a unconfigured
 	var b joiner
