@@ -488,7 +488,7 @@ func (j *joiner) feedbackOf(l *learner, e *entry) delay.Feedback {
 	if e.alone || len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
 		return fb
 	}
-	if !l.items.has(e.items[0]) { // the item on top has ended, which the ranking would teach about
+	if !l.items.has(e.items[0]) { // a ranking teaches about the item on top, which has ended
 		return fb
 	}
 	j.candidates = append(j.candidates[:0], e.items...)

@@ -16,9 +16,10 @@ import (
 // A page is due once in each period, at a phase of its own, which differs between partitions. With one phase, all pages of all partitions
 // would be written at the same time, by the first impressions of each period.
 //
-// Only impressions past their payoff deadline, not yet reached by the walk, then still refer to the number. They end with the walk, or
-// before their next record is processed (expireDue). Their end does not teach about the dropped item (keepsSelected, delay.Forgetting's
-// PaidForgotten): a faster walk would have made the learner forget it. So dropped items do not depend on the walk's progress.
+// Impressions past their payoff deadline, not yet reached by the walk, then still refer to the number. They end with the walk, or before
+// their next record is processed (expireDue). Their end does not teach about the dropped item (keepsSelected, delay.ItemRemoving's
+// PaidForgotten): a faster walk would have made the learner forget it. So dropped items do not depend on the walk's progress. Impressions
+// from before a learner had retention may be pending still, if its payoff horizon was shortened. Their payoffs count without their items.
 //
 // Drops are a function of the steps, so that a replay computes the same numbers: after each step, at its watermark, the first few due items
 // are dropped. How the watermark rose, and where a checkpoint was cut off, makes no difference.
