@@ -172,7 +172,7 @@ func (dec *decider) rule(l *learner, d *delay.Decision) []int32 {
 // fill adds the items and the context of the impression just decided to its entry.
 func (dec *decider) fill(l *learner, e *entry) {
 	d := &dec.decision
-	l.carried(dec.process, e.began, e.payoffDeadline, dec.segments)
+	l.carried(dec.numbers, e.began, e.payoffDeadline, dec.segments)
 	for _, k := range d.Order {
 		e.items = append(e.items, dec.candidates[k])
 	}
@@ -262,7 +262,7 @@ func (dec *decider) adopt(l *learner, e *entry, r *event.Ranking, imp *event.Imp
 		dec.internCandidates(l, imp)
 	}
 	e.items = dec.intern(l, e.items, r.Items)
-	l.carried(dec.process, e.began, e.payoffDeadline, dec.segments)
+	l.carried(e.items, e.began, e.payoffDeadline, dec.segments)
 	l.meet(e.items, e.began)
 	if ordered {
 		dec.sortCandidates(l)

@@ -18,11 +18,10 @@ import (
 // which rows the next seal writes. Names and the look-up by name are the process's (Names); an item takes three numbers here.
 type itemIndex struct {
 	names   Names
-	process policy.Pages[int32]   // by our number: the process's plus 1, 0 if there is no such item
-	ours    policy.Pages[ourItem] // by the process's number
+	ours    policy.Pages[int32]   // by the process's number: our number plus 1; 0: none
+	items   policy.Pages[ourItem] // by our number
 	next    policy.Item           // next unused number
 	n       int                   // number of items
-	recent  [recents]recentItem   // cache of the last impressions' items by the lowest bits of their number
 	rows    policy.Set            // by our number: the item has a row of its own in the store, or gets one with the next seal (itemnames.go)
 	changes policy.Changes
 	pages   policy.Changes // of names: 1
@@ -32,18 +31,10 @@ type itemIndex struct {
 	retention retention
 }
 
-// ourItem is stored by the process's number, in one place, because each candidate needs both fields.
 type ourItem struct {
-	next  int32  // our number plus 1; 0: none
-	until uint32 // the tick of retention up to which the item is kept
+	process int32  // the process's number plus 1; 0: there is no such item
+	until   uint32 // the tick of retention up to which the item is kept
 }
-
-// recentItem holds an item's two numbers, plus 1 each.
-type recentItem struct{ ours, process int32 }
-
-const recents = 128
-
-func recentAt(i policy.Item) uint32 { return uint32(i) % recents }
 
 type endedItem struct {
 	number  policy.Item
@@ -55,7 +46,7 @@ func newItemIndex(names Names) itemIndex { return itemIndex{names: names, stored
 
 func (c *itemIndex) len() int { return c.n }
 
-func (c *itemIndex) has(i policy.Item) bool { return c.process.Get(i) > 0 }
+func (c *itemIndex) has(i policy.Item) bool { return c.items.Get(i).process > 0 }
 
 // all yields the items by ascending number. The loop may drop the current one.
 func (c *itemIndex) all() iter.Seq[policy.Item] { return c.from(0) }
@@ -71,20 +62,13 @@ func (c *itemIndex) from(first policy.Item) iter.Seq[policy.Item] {
 }
 
 // inProcess returns the process's number of one of our items, -1 if there is no such item.
-func (c *itemIndex) inProcess(i policy.Item) int32 {
-	if r := c.recent[recentAt(i)]; r.ours == i+1 && r.ours > 0 {
-		return r.process - 1
-	}
-	return c.process.Get(i) - 1
-}
+func (c *itemIndex) inProcess(i policy.Item) int32 { return c.items.Get(i).process - 1 }
 
 func (c *itemIndex) name(i policy.Item) string { return c.names.Name(c.inProcess(i)) }
 
 // intern returns our number of an item that the process knows; fresh means that the number is new.
 func (c *itemIndex) intern(process int32) (i policy.Item, fresh bool) {
-	if o := c.ours.Get(process); o.next > 0 {
-		i = o.next - 1
-		c.recent[recentAt(i)] = recentItem{i + 1, process + 1}
+	if i, known := c.number(process); known {
 		return i, false
 	}
 	i = c.next
@@ -94,9 +78,8 @@ func (c *itemIndex) intern(process int32) (i policy.Item, fresh bool) {
 }
 
 func (c *itemIndex) put(i policy.Item, process int32, until uint32) {
-	*c.ours.At(process) = ourItem{i + 1, until}
-	*c.process.At(i) = process + 1
-	c.recent[recentAt(i)] = recentItem{i + 1, process + 1}
+	*c.ours.At(process) = i + 1
+	*c.items.At(i) = ourItem{process + 1, until}
 	c.next = max(c.next, i+1)
 	c.n++
 }
@@ -105,8 +88,7 @@ func (c *itemIndex) put(i policy.Item, process int32, until uint32) {
 func (c *itemIndex) drop(i policy.Item) {
 	process := c.inProcess(i)
 	c.ours.Remove(process)
-	c.process.Remove(i)
-	c.recent[recentAt(i)] = recentItem{}
+	c.items.Remove(i)
 	c.n--
 	c.pages.Note(namesPage(i), 1)
 	c.ended = append(c.ended, endedItem{i, process, c.rows.Has(i)})
@@ -144,7 +126,7 @@ func (c *itemIndex) lookUp(name []byte) (policy.Item, bool) {
 
 // number returns our number of an item that the process knows, if it has one.
 func (c *itemIndex) number(process int32) (i policy.Item, ok bool) {
-	i = c.ours.Get(process).next
+	i = c.ours.Get(process)
 	return i - 1, i > 0
 }
 
@@ -276,15 +258,12 @@ func float(v *fastjson.Value) (float64, error) {
 	return strconv.ParseFloat(string(v.MarshalTo(nil)), 64)
 }
 
-// carry keeps an item, given by its process-wide number, up to the first due tick of its page from a tick on. It returns the weight of the page
-// if that gets changed.
-func (c *itemIndex) carry(process int32, least uint32) (weight int64) {
-	o := c.ours.Get(process)
-	if o.next == 0 || o.until >= least {
+// carry keeps an item up to the first due tick of its page from a tick on. It returns the weight of the page if that gets changed.
+func (c *itemIndex) carry(i policy.Item, least uint32) (weight int64) {
+	if o := c.items.Get(i); o.process == 0 || o.until >= least {
 		return 0
 	}
-	i := o.next - 1
-	c.ours.At(process).until = c.retention.due(i, least)
+	c.items.At(i).until = c.retention.due(i, least)
 	return c.renew(namesPage(i))
 }
 
@@ -312,7 +291,7 @@ func (c *itemIndex) inPage(page int32) iter.Seq[policy.Item] {
 }
 
 func (c *itemIndex) untilOf(i policy.Item) event.Millis {
-	return c.retention.until(c.ours.Get(c.inProcess(i)).until)
+	return c.retention.until(c.items.Get(i).until)
 }
 
 // due appends the first items that are due at a watermark, by ascending number.
@@ -325,7 +304,7 @@ func (c *itemIndex) due(watermark event.Millis, dst []policy.Item) []policy.Item
 	}
 	for page := range r.sweep.All() {
 		for i := range c.inPage(page) {
-			if c.ours.Get(c.inProcess(i)).until > past {
+			if c.items.Get(i).until > past {
 				continue
 			}
 			if len(dst) == endedAtOnce {

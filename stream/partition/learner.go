@@ -95,15 +95,15 @@ func (l *learner) grow() {
 	}
 }
 
-// carried keeps the items of an impression, given by process-wide numbers, that began and can be paid until payoffDeadline.
-func (l *learner) carried(process []int32, began, payoffDeadline event.Millis, g *segments) {
+// carried keeps the items of an impression that began and can be paid until payoffDeadline.
+func (l *learner) carried(items []policy.Item, began, payoffDeadline event.Millis, g *segments) {
 	r := &l.items.retention
 	if r.keep == 0 {
 		return
 	}
 	until := r.tickAt(max(later(began, r.keep), payoffDeadline))
-	for _, p := range process {
-		g.loose += l.items.carry(p, until)
+	for _, i := range items {
+		g.loose += l.items.carry(i, until)
 	}
 }
 

@@ -87,8 +87,7 @@ func (t *Transfer) item(from *learner, i policy.Item) policy.Item {
 		to.changed = true
 	default:
 		known[i] = t.to.decider.intern(to, nil, [][]byte{[]byte(from.items.name(i))})[0]
-		process := []int32{to.items.inProcess(known[i])}
-		to.carried(process, t.to.time.watermark, from.items.untilOf(i), &t.to.segments)
+		to.carried([]policy.Item{known[i]}, t.to.time.watermark, from.items.untilOf(i), &t.to.segments)
 	}
 	return known[i]
 }
@@ -228,9 +227,7 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	if e.selected >= 0 {
 		l.items.addRow(e.items[e.selected])
 	}
-	for _, i := range e.items { // else it would be past its deadline
-		l.carried([]int32{l.items.inProcess(i)}, e.began, e.payoffDeadline, &m.segments)
-	}
+	l.carried(e.items, e.began, e.payoffDeadline, &m.segments) // else they would be past their deadline
 	if e.instance >= 0 {
 		e.instance = t.share.Instance(e.instance)
 	}

@@ -72,7 +72,7 @@ func (w *Warming) Total(item string, n int64, sum float64, squares *float64) err
 
 func (w *Warming) item(name string) policy.Item {
 	i := w.m.decider.intern(w.l, nil, [][]byte{[]byte(name)})[0]
-	w.l.carried([]int32{w.l.items.inProcess(i)}, w.now, w.now+w.l.cfg.PayoffHorizon, &w.m.segments)
+	w.l.carried([]policy.Item{i}, w.now, w.now+w.l.cfg.PayoffHorizon, &w.m.segments)
 	return i
 }
 
