@@ -40,3 +40,9 @@ func (s *sharedNames) Name(n int32) string {
 	defer s.mu.RUnlock()
 	return s.table.Name(n)
 }
+
+func (s *sharedNames) Texts(dst []string, numbers []int32) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.table.Texts(dst, numbers)
+}

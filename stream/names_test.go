@@ -25,7 +25,7 @@ func TestSharedNames_AreOneForAll(t *testing.T) {
 				}
 				for k, n := range s.Numbers([]int32{-7}, batch)[1:] {
 					got[string(batch[k])] = n
-					if s.Name(n) != string(batch[k]) {
+					if s.Name(n) != string(batch[k]) || s.Texts(nil, []int32{n})[0] != string(batch[k]) {
 						t.Errorf("%q has the number of %q", batch[k], s.Name(n))
 					}
 				}

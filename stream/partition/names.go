@@ -11,6 +11,8 @@ type Names interface {
 	Number(name []byte) (n int32, known bool)
 	// Name returns the name of a number that Numbers returned.
 	Name(n int32) string
+	// Texts appends the names of such numbers to dst.
+	Texts(dst []string, numbers []int32) []string
 }
 
 // NameTable is a Names for one goroutine. An impression looks up many names at once, among perhaps millions, and cache misses dominate. A
@@ -97,6 +99,13 @@ func (t *NameTable) Number(name []byte) (n int32, known bool) {
 }
 
 func (t *NameTable) Name(n int32) string { return t.names[n] }
+
+func (t *NameTable) Texts(dst []string, numbers []int32) []string {
+	for _, n := range numbers { // cache misses overlap
+		dst = append(dst, t.names[n])
+	}
+	return dst
+}
 
 // shard returns the shard of a hash: its highest bits choose the shard, the lowest the slot.
 func (t *NameTable) shard(hash uint64) *nameShard { return &t.shards[hash>>(64-6)] }

@@ -74,6 +74,7 @@ func TestNameTable(t *testing.T) {
 		}
 		for n, at := range numbers {
 			require.Equal(t, n, table.Name(at))
+			require.Equal(t, []string{"before", n}, table.Texts([]string{"before"}, []int32{at}))
 		}
 	})
 }

@@ -28,7 +28,9 @@ type sealer struct {
 
 	row, page []byte // scratch
 	names     []namedItem
-	text      []byte // of names
+	process   []int32 // of names: the process's numbers
+	texts     []string
+	text      []byte // all texts
 }
 
 var _ delay.Recorder = (*sealer)(nil)
@@ -118,11 +120,16 @@ func (s *sealer) rows(l *learner) {
 func (s *sealer) pages(l *learner) {
 	c := &l.items
 	for page := range c.pages.All() {
-		s.names, s.text = s.names[:0], s.text[:0]
+		s.names, s.process, s.text = s.names[:0], s.process[:0], s.text[:0]
 		for i := range c.inPage(page) {
+			s.names = append(s.names, namedItem{number: i, until: c.untilOf(i)})
+			s.process = append(s.process, c.inProcess(i))
+		}
+		s.texts = c.names.Texts(s.texts[:0], s.process)
+		for k, text := range s.texts {
 			start := len(s.text)
-			s.text = append(s.text, c.name(i)...)
-			s.names = append(s.names, namedItem{s.text[start:], i, c.untilOf(i)})
+			s.text = append(s.text, text...)
+			s.names[k].name = s.text[start:]
 		}
 		w := state.Write{Hash: l.namesHash, Field: s.segments.keep(strconv.AppendInt(nil, int64(page), 10))}
 		if len(s.names) > 0 {
