@@ -340,7 +340,7 @@ func (w *Worker) wall() event.Millis {
 // read ahead, and for unsaved changes. Each has an equal share, within bounds.
 var (
 	readAhead = shared{8 << 20, 128 << 10, 1 << 20}
-	inBatches = shared{8 << 20, 128 << 10, 900 << 10} // of rankings: one is filled while another is in flight
+	inBatches = shared{16 << 20, 128 << 10, 900 << 10} // of rankings: one is filled while another is in flight
 	unsaved   = shared{256 << 20, 1 << 20, 64 << 20}
 )
 
