@@ -30,7 +30,7 @@ func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
 	user := func(t *testing.T, name, keys string) {
 		t.Helper()
 		require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, "on", ">right", keys, "-@all", "+@hash", "+@set", "+@sortedset", "+@stream",
-			"+@string", "+@scripting", "+@transaction", "+info", "+exists", "+del", "+wait", "+time").Err())
+			"+@string", "+@scripting", "+@transaction", "+info", "+exists", "+del", "+pexpire", "+wait", "+time").Err())
 	}
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, w *world, redis *config.Redis)
