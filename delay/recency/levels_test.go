@@ -115,3 +115,24 @@ func TestLevels_WhatIsSilentIsSpread(t *testing.T) {
 		[]FlightResidual{{inflight.Bucket{Level: 13, Index: 0}, 8, -4}})
 	require.Equal(t, []residuals{{inflight.Bucket{Level: 10, Index: 2}, 7, -2.5}, {inflight.Bucket{Level: 10, Index: 5}, 4, -1.5}}, l.merged)
 }
+
+// Each payoff is reduced by the level of its time: the earliest one up to the start of the second, and the latest one from its start on.
+func TestEstimate_EvidenceIsReducedByItsLevel(t *testing.T) {
+	e, err := NewEstimate(DefaultHalfLives(), empirical)
+	require.NoError(t, err)
+	g := Scheme(DefaultHalfLives(), 86_400_000)
+	var rows Rows
+	want := 0.0
+	e.levels.of = nil
+	for k, level := range []float64{0.125, 0.25, 0.5} {
+		start := 2 * int64(k) * g.Unit()
+		e.levels.of = append(e.levels.of, common{Bucket: g.BucketOf(start, inflight.Never), level: level})
+		for _, time := range []int64{start, start + g.Unit()} {
+			rows.Count(&g, time, inflight.Never, SelectionOf(0.75, 1))
+			want += 0.75 - level
+		}
+	}
+	rows.Count(&g, -g.Unit(), inflight.Never, SelectionOf(0.75, 1))
+	x := e.evidence(Item{Rows: rows}, &slope{})
+	require.Equal(t, []float64{7, want + 0.75 - 0.125}, []float64{x.W, x.R})
+}

@@ -153,6 +153,7 @@ func TestRead_AnItemThatChangesIsSeen(t *testing.T) {
 	later := k.recent(3)
 	require.Greater(t, later.Mean, 0.75)
 	require.Less(t, later.Worth, then.Worth/2)
+	require.Less(t, later.Chances, then.Chances/2)
 }
 
 // An item that is selected so rarely that no half-life holds more than one or two of its payoffs is seen to have changed too.
@@ -171,6 +172,7 @@ func TestRead_AnItemThatIsRareAndChangesIsSeen(t *testing.T) {
 	}
 	require.Greater(t, k.recent(0).Mean, 0.8)
 	require.InDelta(t, 30, k.recent(0).Worth, 15)
+	require.Equal(t, math.Trunc(k.recent(0).Worth), k.recent(0).Worth, "the last payoffs count without weights")
 }
 
 // An item's estimate depends neither on which source has which rows, nor on whether its rows are of the newest pass. Blocks that
@@ -218,12 +220,14 @@ func TestEstimate_Text(t *testing.T) {
 	k := learns(t, 4)
 	k.world(newRand(t, 8), 3000, func(i policy.Item, s int) float64 { return 0.2 + 0.1*float64(i) + 0.3*float64(s/2000) },
 		func(i policy.Item) float64 { return 0.2 + 0.1*float64(i) })
+	k.slope = 0.25 // as where payoffs do not confirm levels
 	text := k.Append(nil)
 	e, err := NewEstimate(DefaultHalfLives(), empirical)
 	require.NoError(t, err)
 	require.NoError(t, e.Load(text))
 	require.Equal(t, string(text), string(e.Append(nil)))
 	require.Equal(t, k.Spread(), e.Spread())
+	require.Equal(t, k.slope, e.slope)
 	for _, rows := range k.items {
 		recent, allTime := k.Read(Item{Rows: rows})
 		loaded, loadedAllTime := e.Read(Item{Rows: rows})

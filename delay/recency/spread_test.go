@@ -69,3 +69,15 @@ func BenchmarkEstimate_Spread(b *testing.B) {
 		k.Make(k.data(1))
 	}
 }
+
+// The spread is due after a sixteenth more payoffs, or as many as there are items, if these are fewer.
+func TestEstimate_SpreadDue(t *testing.T) {
+	e := &Estimate{spreadAt: 1600}
+	for _, x := range []struct {
+		fed   int64
+		items int
+		due   bool
+	}{{1600, 1000, true}, {1601, 1000, false}, {1699, 1000, false}, {1700, 1000, true}, {1649, 50, false}, {1650, 50, true}, {1599, 1000, true}} {
+		require.Equal(t, x.due, e.SpreadDue(x.fed, x.items), "%+v", x)
+	}
+}
