@@ -238,6 +238,19 @@ func TestDirect_UnpaidCountUpToTheEarliestTick(t *testing.T) {
 	require.Equal(t, []float64{1, 1}, weights())
 }
 
+// Unpaid selections count up to the end of the newest payoff's tick.
+func TestDirect_UnpaidCountUpToTheNewestPayoff(t *testing.T) {
+	l := NewDirect(policy.NewGreedy(), ageing(1<<20))
+	l.Grow(2)
+	tick := l.flights.awaiting.grid.TickLength()
+	l.Advance(1 << 30)
+	fb := Feedback{Item: 1, Began: 1<<30 - 3*tick, Age: tick + 1, Payoff: 1}
+	l.Selected(fb)
+	l.Paid(fb)
+	l.Advance(1<<30 + tick)
+	require.Equal(t, 1<<30-tick, l.flights.awaiting.made.until)
+}
+
 // A pool that has no record of a partition yet may have counted the unpaid up to a later pass than that partition's own. For it the
 // pool counts up to the partition's pass only, and stores that.
 func TestDirect_UnpaidCountUpToTheOwnTick(t *testing.T) {
@@ -254,10 +267,16 @@ func TestDirect_UnpaidCountUpToTheOwnTick(t *testing.T) {
 	publish(global, 1, newStore(theirs), map[fieldOf]bool{})
 	global.Estimate(global.Commit(pooledItems))
 	require.EqualValues(t, 1<<31, global.flights.awaiting.made.until)
+	taking := NewDirect(policy.NewGreedy(), ageing(1<<20))
+	taking.Grow(pooledItems)
+	_, err := taking.TakeEstimate(global.AppendEstimate(nil))
+	require.NoError(t, err)
+	require.Equal(t, global.flights.awaiting.made, taking.flights.awaiting.made, "without payoffs below the default")
 	ours.Refresh(slices.Values(allItems(pooledItems)))
 	ours.Advance(1<<30 + 1<<19) // half of the horizon: of those paid, half may still be
 	come := func() float64 { return ours.flights.awaiting.ours(1)[0].Above }
 	require.Less(t, come(), 0.95)
+	require.Less(t, ours.flights.awaiting.elsewhere(otherNumber(1))[0].Above, 0.95)
 	store := newStore(ours)
 	for _, now := range []int64{1<<30 + 1<<19, 1<<30 + 1<<19 + 1<<14, 1 << 31} {
 		ours.Advance(now)

@@ -424,7 +424,7 @@ var faultyFields = map[string][][]storedField{
 		{{hashLevels, "pass", "x"}}, {{hashLevels, "10", ""}}, {{hashLevels, "64", "10:5:1:1"}}, {{hashLevels, "x", "10:5:1:1"}},
 		{{hashLevels, "10", "11:5:1:1"}}, {{hashLevels, "10", "10:5:1"}}, {{hashLevels, "10", "10:5:0:1"}},
 		{{hashLevels, "10", "10:5:1:1"}, {hashLevels, "11", "11:2:1:1"}},
-		{{hashLearner, "levels", "1 1 1"}}, {{hashLearner, "levels", "0 0 0.5 NaN 0.5 0 10:0:0"}},
+		{{hashLearner, "levels", "1 1 1"}}, {{hashLearner, "levels", "0 0 0.5 NaN 0.5 1 0 10:0:0"}},
 	},
 	hashSettled: {
 		{{hashSettled, "1", "1"}}, {{hashSettled, "1", "1 -1"}}, {{hashSettled, "1", "1  1"}}, {{hashSettled, "3", "1 1"}},
@@ -440,6 +440,7 @@ var faultyFields = map[string][][]storedField{
 		{{hashAges, "since", "1 2 3 x"}}, {{hashAges, "since", "1 2 3 4 5"}},
 		{{hashLearner, "silence", "1 1"}}, {{hashLearner, "silence", "1 x 0.5"}}, {{hashLearner, "silence", "1 1 NaN"}},
 		{{hashLearner, "silence", "1 1 2"}}, {{hashLearner, "silence", "1 1 0.5 1 1"}},
+		{{hashLearner, "below", ""}}, {{hashLearner, "below", "0.5 0.5"}}, {{hashLearner, "below", "0.5 0.5 NaN"}}, {{hashLearner, "below", "2 0.5 1"}},
 	},
 	hashCells: {
 		{{hashCells, "3", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "x", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "1", ""}}, {{hashCells, "1", "0 10:5:1:5:127:0:0"}},
@@ -520,7 +521,7 @@ func FuzzLearners_LoadField(f *testing.F) {
 			{hashCells, "1", "1 127 1 2 3 10:5:1:9:127:5:-7:0"}, {hashCells, "1|2", "0 10:5:1:9:127:5:-7:0"}, {hashCategories, "1", "a"}, {hashLinear, "10:5", "3 1073741824 16129 -70000000000000000000 1 2 3 4 5 6 7 8 9 10 11 12"},
 			{hashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4 1 0 1 0 0 1 0 0 0 1 1 1 1 1"},
 			{hashLearner, "falls", ":-5:77:99:256:1:0:12:17"},
-			{hashLearner, "levels", "65536 7 0.5 0.5 0.25 8000 10:5:7 12:30:-99999999"},
+			{hashLearner, "levels", "65536 7 0.5 0.5 0.25 0.5 8000 10:5:7 12:30:-99999999"},
 		} {
 			f.Add(uint8(k), s.hash, s.name, s.value)
 		}
