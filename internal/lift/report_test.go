@@ -354,7 +354,10 @@ func TestOutOfService(t *testing.T) {
 	a := event.Assignment{Experiment: "feed", Run: 2, Arm: "feed", Probability: 0.6, Fallback: true}
 	w.rank("late-1", tripped, 1, a, event.Verdict{Run: 2, Arm: "feed", Units: 5, Lower: -0.5, Upper: -0.25})
 	w.rank("late-2", tripped+1, 2, a, event.Verdict{Run: 2, Arm: "feed", Units: 5, Lower: -0.5, Upper: -0.25})
-	require.Equal(t, before.Arms, w.report(t, t.TempDir(), w.options(tripped-1)).Arms, "a verdict passed later is not known")
+	for _, other := range []event.Verdict{{Run: 1, Arm: "feed", Units: 9}, {Run: 2, Arm: "gone", Units: 9}} {
+		w.rank("other-"+other.Arm, tripped-2, 1, a, other)
+	}
+	require.Equal(t, before.Arms, w.report(t, t.TempDir(), w.options(tripped-1)).Arms, "a verdict passed later is not known, nor one of another run or arm")
 	r := w.report(t, t.TempDir(), w.options(w.end))
 	require.Equal(t, &Out{stamp(tripped), 5, -0.5, -0.25}, r.Arms[1].Out)
 	require.Equal(t, "worse", r.Arms[1].Verdict)
@@ -364,7 +367,18 @@ func TestOutOfService(t *testing.T) {
 	require.Nil(t, r.Arms[1].Outlook)
 	require.Greater(t, r.Arms[1].Units, asThen.Arms[1].Units, "all units that it had count in the end")
 	require.Greater(t, r.Arms[0].Units, asThen.Arms[0].Units)
-	require.Contains(t, strings.Join(r.Notes, "; "), "2 impressions of arm feed are left out")
+	require.Contains(t, strings.Join(r.Notes, "; "), "4 impressions of arm feed are left out")
+}
+
+// TestOutOfServiceAtOnce: a guard may trip before an arm's first look.
+func TestOutOfServiceAtOnce(t *testing.T) {
+	w := newWorld(t, 5, experiment.Settings{})
+	w.play(2_000, -0.3)
+	a := event.Assignment{Experiment: "feed", Run: 2, Arm: "feed", Probability: 0.6, Fallback: true}
+	w.rank("early", start+1, 1, a, event.Verdict{Run: 2, Arm: "feed", Units: 5, Lower: -0.5, Upper: -0.25})
+	r := w.report(t, t.TempDir(), w.options(w.end))
+	require.Equal(t, &Out{stamp(start + 1), 5, -0.5, -0.25}, r.Arms[1].Out)
+	require.Empty(t, r.Arms[1].Looks)
 }
 
 // TestNoUsers: the error of an experiment by user names the cause that impressions have none.
