@@ -141,6 +141,19 @@ func TestSelections_Likelihood(t *testing.T) {
 			require.GreaterOrEqual(t, now, before-1e-9)
 			before = now
 		}
+		q, noise := s.Estimate(len(q), 20_000)
+		best := s.explained(q, noise)
+		for w := range q {
+			for _, by := range []float64{1.01, 0.99} {
+				near, sum := slices.Clone(q), 1+(by-1)*q[w]
+				near[w] *= by
+				for k := range near {
+					near[k] /= sum
+				}
+				require.GreaterOrEqual(t, best, s.explained(near, noise)-1e-6)
+				require.GreaterOrEqual(t, best, s.explained(q, min(1, noise*by))-1e-6)
+			}
+		}
 	})
 }
 
