@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -212,13 +213,19 @@ func TestWidth(t *testing.T) {
 
 // TestGroups folds a period's groups of several partitions: units are groups, their payoffs means over all partitions, without covariates.
 func TestGroups(t *testing.T) {
-	e := feed(t, Settings{ByUser: true, Period: 3_600_000})
+	e := feed(t, Settings{ByUser: true, Period: 3_600_000, Arms: []Arm{{"feed", 0.5}, {"control", 0.5}}})
 	partitions := []Groups{make(Groups, GroupCount), make(Groups, GroupCount)}
 	partitions[0].Add(3, Unit(1, 0.25))
 	partitions[0].Add(3, Of(1, 0.25))
 	partitions[1].Add(3, Unit(1, 0.75)) // never paid
 	partitions[1].Add(700, Unit(1, 1))
 	partitions[1].Add(700, Of(0.25, 1))
+	units := []unit{{e.Arm([]byte("003@5")), 0.5, 0}, {e.Arm([]byte("2bc@5")), 0.25, 0}}
+	for k := 800; k < 850; k++ { // of both arms
+		partitions[k%2].Add(k, Unit(1, 0.5))
+		partitions[k%2].Add(k, Of(0.75, 0.5))
+		units = append(units, unit{e.Arm(fmt.Appendf(nil, "%03x@5", k)), 0.75, 0})
+	}
 	all := make(Groups, GroupCount)
 	for _, p := range partitions {
 		for k := range p {
@@ -227,7 +234,7 @@ func TestGroups(t *testing.T) {
 	}
 	got, want := make(Totals, 2), make(Totals, 2)
 	e.Fold(got, 5, all)
-	want.Fold(cohortOf([]unit{{e.Arm([]byte("003@5")), 0.5, 0}, {e.Arm([]byte("2bc@5")), 0.25, 0}}, 2))
+	want.Fold(cohortOf(units, 2))
 	require.Equal(t, want, got)
 }
 

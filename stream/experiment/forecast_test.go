@@ -61,3 +61,39 @@ func TestForecast_ComesTrue(t *testing.T) {
 		}
 	}
 }
+
+// TestForecast_OfEachOther: an arm is as likely better than the control as the control is worse than the arm. Units have covariates, and the
+// arms unequal numbers of them.
+func TestForecast_OfEachOther(t *testing.T) {
+	e := feed(t, Settings{})
+	history := HistoryOf(lagHorizon, func(age int64) float64 { return -math.Expm1(-float64(age) / 500) })
+	const seed = 7
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 7))
+	r := NewRunOff(2, lagHorizon)
+	for at := int64(0); at < 3000; at++ {
+		arm, z := random.IntN(3)/2, random.Float64() // two of the first to one of the second
+		if arm == 1 {
+			z = math.Sqrt(z)
+		}
+		r.Enter(arm, at, Unit(1, z))
+		if random.Float64() < 0.8*z+0.04*float64(arm) {
+			r.Pay(arm, at, at+min(int64(500*random.ExpFloat64()), lagHorizon), PaidOnce(1, z, true))
+		}
+	}
+	r.EndUpTo(3000)
+	totals := NewLagTotals(2)
+	totals.Add(r)
+	p := e.pairOf(e.Index("feed"), totals)
+	s := p.scale(history, 0.5)
+	swapped := *p
+	for _, x := range []*[2][Lags]float64{&swapped.n, &swapped.z, &swapped.s, &swapped.k, &swapped.x, &swapped.u, &swapped.m} {
+		x[0], x[1] = x[1], x[0]
+	}
+	f, g := p.forecast(history, &s, 0.5), swapped.forecast(history, &s, 0.5)
+	require.NotNil(t, f)
+	require.Greater(t, max(f.Better, f.Worse), 0.1, "there is something to compare")
+	require.Less(t, max(f.Better, f.Worse), 0.9)
+	require.InDelta(t, f.Better, g.Worse, 1e-9)
+	require.InDelta(t, f.Worse, g.Better, 1e-9)
+}

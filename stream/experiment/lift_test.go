@@ -141,3 +141,8 @@ func BenchmarkLift(b *testing.B) {
 		e.Lift(1, sum)
 	}
 }
+
+func TestMean(t *testing.T) {
+	require.Equal(t, Interval{0.25, 0.125, 0.375}, mean(2, 1, 8))
+	require.Equal(t, Interval{0.25, -1, 1}, mean(2, 100, 8), "no lift is beyond")
+}

@@ -25,6 +25,16 @@ func runOffOf(units []lagged, end int64) (LagTotals, int64) {
 	return t, r.last
 }
 
+// TestHistoryOf: of units that begin evenly within a bucket, a share that grows with age is that at the middle of the bucket.
+func TestHistoryOf(t *testing.T) {
+	const horizon = 32 * 3200
+	h := HistoryOf(horizon, func(age int64) float64 { return float64(age) / horizon })
+	for l := range Lags - 1 {
+		require.InDelta(t, (float64(l)+0.5)/32, h[l], 1e-12, "lag %d", l)
+	}
+	require.Equal(t, 1.0, h[Lags-1])
+}
+
 // TestDifference_IsThatOfUnits computes D and its variance from each unit: a unit of lag a counts Σ_{l≤min(a,A)} x_l/n_l, and its variance is
 // around the mean of units that far.
 func TestDifference_IsThatOfUnits(t *testing.T) {
@@ -227,6 +237,50 @@ func TestVariance_OfParts(t *testing.T) {
 			require.InDelta(t, max(want, 0), v, 1e-4)
 		}
 	})
+}
+
+// TestPlanned: the variance that is expected by the mean and history is that of the units, where payoffs come as history says. Its standard
+// error is 1 % of it, so that it is off by 5 % with a probability of 6e-7.
+func TestPlanned(t *testing.T) {
+	e, random := feed(t, Settings{}), rand.New(rand.NewPCG(11, 5))
+	history := HistoryOf(lagHorizon, func(age int64) float64 { return -math.Expm1(-float64(age) / 500) })
+	five := func() int64 { return int64(500 * random.ExpFloat64()) }
+	totals := NewLagTotals(2)
+	totals.Add(aged(random, 4000, 40, [2]float64{0.3, 0.3}, [2]func() int64{five, five}))
+	p := e.pairOf(e.Index("feed"), totals)
+	s := p.scale(history, 1)
+	for _, upTo := range []int{2, 10, p.last} {
+		_, v, _ := p.difference(upTo)
+		require.InEpsilon(t, v, p.planned(s, history, upTo), 0.05, "lag %d", upTo)
+	}
+}
+
+// TestLate_OfParts: payoffs in parts that come together are late by as many standard errors as the same in one.
+func TestLate_OfParts(t *testing.T) {
+	e, random := feed(t, Settings{InParts: true}), rand.New(rand.NewPCG(12, 5))
+	history := HistoryOf(lagHorizon, func(age int64) float64 { return -math.Expm1(-float64(age) / 500) })
+	once, parts := NewRunOff(2, lagHorizon), NewRunOff(2, lagHorizon)
+	for at := int64(0); at < 6000; at++ {
+		paid, came := random.Float64() < 0.3, at+min(int64(600*random.ExpFloat64()), lagHorizon)
+		for _, r := range []*RunOff{once, parts} {
+			if r.Enter(e.ControlArm(), at, Unit(1, 0)); !paid {
+				continue
+			}
+			n := map[*RunOff]int{once: 1, parts: 5}[r]
+			for k := range n {
+				r.Pay(e.ControlArm(), at, came, PaidInParts(float64(k)/float64(n), float64(k+1)/float64(n), 0, true))
+			}
+		}
+	}
+	late := func(r *RunOff) float64 {
+		r.EndUpTo(6000)
+		totals := NewLagTotals(2)
+		totals.Add(r)
+		return e.pairOf(e.Index("feed"), totals).late(history)
+	}
+	want := late(once)
+	require.Greater(t, math.Abs(want), 1.0)
+	require.InEpsilon(t, want, late(parts), 1e-3)
 }
 
 // TestParts_OfOnePayoff: a payoff in five parts is as sure as the same in one. If parts counted as independent, arms that are the same would differ in
