@@ -2,6 +2,8 @@ package delay
 
 import (
 	"cmp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -147,14 +149,32 @@ func TestMerge_NothingIsLostOrCountedTwice(t *testing.T) {
 				}
 				require.Equal(t, []int64{0, 0, 0}, []int64{payoffs, waiting, rounds})
 				require.False(t, to.Status().OnHold)
-				stored(t, to, make1())
+				spans := stored(t, to, make1()).spans(t)
+				for _, from := range parts {
+					f := fields{}
+					from.Harvest(f)
+					spans -= f.spans(t)
+				}
+				require.Zero(t, spans, "selections by window")
 			})
 		})
 	}
 }
 
+// spans returns the number of selections by which windows are learned.
+func (f fields) spans(t require.TestingT) (n int64) {
+	for key, value := range f {
+		if strings.HasPrefix(key, hashWindows+"/") {
+			count, err := strconv.ParseInt(value, 10, 64)
+			require.NoError(t, err)
+			n += count
+		}
+	}
+	return n
+}
+
 // stored checks that a learner loads another's harvest, and equals it then.
-func stored(t *rapid.T, l, again Mergeable) {
+func stored(t *rapid.T, l, again Mergeable) fields {
 	f := fields{}
 	l.Harvest(f)
 	again.Grow(10)
@@ -174,6 +194,7 @@ func stored(t *rapid.T, l, again Mergeable) {
 	}
 	require.NoError(t, again.Loaded())
 	require.Equal(t, l.(Inspector).Inspect(), again.(Inspector).Inspect())
+	return f
 }
 
 // Learners of another kind are refused.
