@@ -57,9 +57,6 @@ func (e *Estimate) Read(i Item) (policy.Recent, policy.AllTime) {
 	common := p.chances[now] * e.halves.weight(now, age)
 	if at, cut := t.cut(&r, sigma); cut {
 		r, h = policy.Recent{Mean: t.mean[at], Worth: t.worth[at], Chances: t.chances[at]}, count-1
-		if now == h {
-			common = r.Chances
-		}
 	}
 	weight := e.halves.weight(h, age)
 	r.Worth *= weight

@@ -30,7 +30,7 @@ func (u *Units) Came(row int32, at event.Millis, how joinedlog.How, raw float64)
 func (u *Units) Lags(end event.Millis) (totals experiment.LagTotals, due event.Millis) {
 	e := u.Experiment
 	partitions := map[int32]experiment.RunOffs{}
-	replaced, worth, paid := make([]bool, len(u.all)), make([]float64, len(u.all)), make([]bool, len(u.all))
+	replaced, worth := make([]bool, len(u.all)), make([]float64, len(u.all))
 	var payoffs []payoff
 	for _, p := range u.payoffs {
 		k, ok := slices.BinarySearchFunc(u.all, p.row, func(x unit, row int32) int { return cmp.Compare(x.row, row) })
@@ -56,13 +56,12 @@ func (u *Units) Lags(end event.Millis) (totals experiment.LagTotals, due event.M
 	for _, p := range payoffs {
 		x := &u.all[p.row]
 		now, ok := u.worthOf(p.how, p.raw)
-		if !ok || replaced[p.row] || paid[p.row] && p.how != joinedlog.Paid {
+		if !ok || replaced[p.row] {
 			continue
 		}
-		is := p.how == joinedlog.Paid
 		r, _ := partitions[x.partition].Of(int(x.group))
-		r.Pay(int(x.arm), x.began, p.at, experiment.PaidInParts(worth[p.row], now, x.z(), is))
-		worth[p.row], paid[p.row] = now, paid[p.row] || is
+		r.Pay(int(x.arm), x.began, p.at, experiment.PaidInParts(worth[p.row], now, x.z(), p.how == joinedlog.Paid))
+		worth[p.row] = now
 	}
 	totals = e.NewLagTotals()
 	for _, r := range partitions {
