@@ -285,6 +285,10 @@ func TestForgottenImpressionsAreNotShown(t *testing.T) {
 		require.Empty(t, b.known.rankings)
 		require.Empty(t, b.known.sampled)
 	}
+	r.Time = 0
+	b = New(Options{Source: w, Counters: counters{w}, Simulated: true, Logger: slog.New(slog.DiscardHandler)})
+	b.tick(time.Now())
+	require.Len(t, b.own.Rankings, 1, "of the demo, which is over")
 }
 
 // TestAnUnservedPage: its worker samples nothing, shows the others its figures without names, and keeps none of theirs.
