@@ -39,6 +39,7 @@ TEST = env GOGC=400 GODEBUG=memprofilerate=0 $(GO) test -count=1 -vet=off -timeo
 help: ## Show this list.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Without grpc's own pages of traces, which nothing serves, the program is 5 MB smaller.
 .PHONY: build
 build: ## Build bin/ranker-worker, static.
 	CGO_ENABLED=0 $(GO) build -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ranker-worker ./cmd/ranker-worker
