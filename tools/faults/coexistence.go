@@ -54,7 +54,7 @@ func mixConfigurations(ctx context.Context, s *isolated) {
 	expect(ctx, old.AwaitSaid(ctx, "other workers of the group have learners that this one lacks"))
 	for round := range 2 {
 		var waits error
-		for again := range 5 { // a rebalance may move waiting records to the worker that has the learner
+		for again := range 10 { // a rebalance may move waiting records to the worker that has the learner
 			try(s.Traffic.instruct(ctx, 0, instruction{make: s.forFresh(round, again)}))
 			if waits = old.AwaitUnready(ctx, 6*time.Second, `learner "fresh" is not configured here, but it is at another worker of the group`); waits == nil {
 				break
