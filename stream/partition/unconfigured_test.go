@@ -86,6 +86,20 @@ func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 	require.Error(t, j.deliver(l, fields), "an item that the learner does not have")
 }
 
+// restart saves, and goes on with other learners.
+func (w *world) restart(with []LearnerConfig) {
+	w.save()
+	w.cfg.Learners = with
+	w.start()
+	w.walkKnown()
+}
+
+func withoutFirst(all []LearnerConfig) []LearnerConfig {
+	others := slices.Clone(all[1:])
+	others[0].Default = true
+	return others
+}
+
 // TestAbsences_UnpaidSelectionsCount: a learner that was left out for longer than a horizon has the statistics of one that was not.
 func TestAbsences_UnpaidSelectionsCount(t *testing.T) {
 	var sums []policy.Sums
@@ -99,18 +113,12 @@ func TestAbsences_UnpaidSelectionsCount(t *testing.T) {
 			w.ranked(id, "", day)
 			w.worth(id, float64(min(i%4, 1)-1)*2+1, day) // three of four are paid
 		}
-		w.save()
 		all := w.cfg.Learners
 		if leaves {
-			w.cfg.Learners = slices.Clone(all[1:])
-			w.cfg.Learners[0].Default = true
-			w.start()
-			w.walkKnown()
+			w.restart(withoutFirst(all))
 		}
 		w.pass(day + settled)
-		w.save()
-		w.cfg.Learners = all
-		w.start()
+		w.restart(all)
 		sums = append(sums, w.m.learners[0].delay.Sums(0))
 	}
 	require.Equal(t, policy.Sums{N: 20, R: 15, Q: 15}, sums[0])
@@ -143,20 +151,13 @@ func TestAbsences_SelectionsPaidMeanwhileTeachNothing(t *testing.T) {
 				pay(id, day)
 			}
 		}
-		w.save()
 		all := w.cfg.Learners
-		w.cfg.Learners = slices.Clone(all[1:])
-		w.cfg.Learners[0].Default = true
-		w.start()
-		w.walkKnown()
+		w.restart(withoutFirst(all))
 		for i := range 20 {
 			pay(fmt.Sprint("i-", i), day+c.paid)
 		}
 		w.pass(day + c.back)
-		w.save()
-		w.cfg.Learners = all
-		w.start()
-		w.walkKnown()
+		w.restart(all)
 		w.pass(day + settled)
 		require.Equal(t, policy.Sums{N: c.learn}, w.m.learners[0].delay.Sums(0), "%+v", c)
 		require.Zero(t, w.m.learners[0].observer.drops.all.expired, "%+v", c)
@@ -180,22 +181,15 @@ func TestAbsences_SelectionsRefusedMeanwhile(t *testing.T) {
 		w.start()
 		w.walkKnown()
 		w.ranked("i", "", day)
-		w.save()
 		all := w.cfg.Learners
-		w.cfg.Learners = slices.Clone(all[1:])
-		w.cfg.Learners[0].Default = true
-		w.start()
-		w.walkKnown()
+		w.restart(withoutFirst(all))
 		if c.payoff {
 			require.NoError(t, w.read(event.Payoffs, "i", event.AppendPayoff(nil, &event.Payoff{ID: []byte("i"), Payoff: 1}), day))
 		} else {
 			w.worth("i", -1, day)
 		}
 		require.Len(t, w.letters, 1)
-		w.save()
-		w.cfg.Learners = all
-		w.start()
-		w.walkKnown()
+		w.restart(all)
 		if c.again {
 			w.worth("i", -1, day)
 		}
