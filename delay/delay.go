@@ -25,7 +25,7 @@ type Decision struct {
 	// Propensities are the probabilities that the selection falls on Order[k]; empty if the policy has none.
 	Propensities []float64
 	// Expected is the expected payoff of the item at Order[k], a multiple of 10⁻⁶ within ±10⁶; empty if the policy has none. It is
-	// recorded and comes back with the feedback. A learner that sets it Expects.
+	// recorded and comes back with the feedback, see Optional.Expects.
 	Expected []float64
 	// Instance is the BASE instance that decided; -1 for learners without instances.
 	Instance int32
