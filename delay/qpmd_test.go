@@ -82,7 +82,8 @@ func TestQPMD_ExpiryEndsOnlyTheHoldItBegan(t *testing.T) {
 func TestQPMD_AHoldStaysAtItsEpoch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const items, partitions = 3, 3
-		global := NewQPMD(policy.NewUtility())
+		base := basePolicy(t)
+		global := NewQPMD(base)
 		global.Grow(items)
 		global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 		var parts [partitions]*QPMD
@@ -90,7 +91,7 @@ func TestQPMD_AHoldStaysAtItsEpoch(t *testing.T) {
 		var published [partitions][items]policy.Sums // as the global learner has them
 		var frozen [partitions]*[items]policy.Sums   // sums that a partition reads, during a hold
 		join := func(p int) {
-			parts[p] = NewQPMD(policy.NewUtility())
+			parts[p] = NewQPMD(base)
 			parts[p].Share(global, int32(p), func(i policy.Item) policy.Item { return items - 1 - i })
 			parts[p].Grow(items)
 			stores[p] = newStore(parts[p])
@@ -186,6 +187,12 @@ func TestQPMD_AHoldStaysAtItsEpoch(t *testing.T) {
 					}
 					belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 					require.Equal(t, belief.Components(lone), belief.Components(q.table))
+
+					key, order := policy.Key(ref), make([]int32, items)
+					base.Rank(&policy.Input{Items: allItems(items), Table: lone, InFlight: q.flights, Key: key}, &policy.Workspace{}, order)
+					var d Decision
+					q.Decide(allItems(items), nil, key, &d)
+					require.Equal(t, order, d.Order, "partition %d ranks by these sums", p)
 				}
 			},
 		})

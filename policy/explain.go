@@ -97,9 +97,9 @@ func (e *Elimination) Rule() string {
 func (e *Elimination) Weigh(in *Input, _ *Workspace, why []Reason) {
 	spread := e.confidence.spread(in.Table.Len(), in.Table.Fed())
 	for k, item := range in.Items {
-		s := in.Table.Pooled(item)
-		why[k].Lower, why[k].Upper = interval(&s, spread)
-		why[k].Index = float64(s.N)
+		e := in.Table.Evidence(item)
+		why[k].Lower, why[k].Upper = interval(&e, spread)
+		why[k].Index = e.W
 	}
 }
 

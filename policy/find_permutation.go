@@ -5,7 +5,7 @@ import "math"
 type arm struct {
 	upper float64 // μ̂ + c
 	best  float64 // the largest μ̂ − c from this position on
-	n     int64   // N
+	n     float64 // N
 }
 
 // findPermutation is the paper's Find-Permutation (Algorithm 2). spread is the squared confidence radius of an item with one
@@ -20,10 +20,10 @@ func findPermutation(in *Input, spread float64, ws *Workspace, dst []int32) {
 	arms := ws.arms
 	best := math.Inf(-1)
 	for i := n - 1; i >= 0; i-- {
-		sums := in.Table.Pooled(in.Items[i])
-		lower, upper := interval(&sums, spread)
+		e := in.Table.Evidence(in.Items[i])
+		lower, upper := interval(&e, spread)
 		best = max(best, lower)
-		arms[i] = arm{upper: upper, best: best, n: sums.N}
+		arms[i] = arm{upper: upper, best: best, n: e.W}
 	}
 	budget := scans * n
 	for first := int32(0); first < n; {
@@ -42,12 +42,11 @@ func findPermutation(in *Input, spread float64, ws *Workspace, dst []int32) {
 //
 // Algorithm 2 requires μ̂_i + c_i > μ̂_j − c_j of an undominated item i for every j, itself included. If c_i is too small beside
 // μ̂_i, the interval is widened by the smallest step, so that some item is never dominated.
-func interval(s *Sums, spread float64) (lower, upper float64) {
-	if s.N == 0 {
+func interval(e *Evidence, spread float64) (lower, upper float64) {
+	if e.W == 0 {
 		return math.Inf(-1), math.Inf(1)
 	}
-	count := float64(s.N)
-	mean, radius := s.R/count, math.Sqrt(spread/count)
+	mean, radius := e.R/e.W, math.Sqrt(spread/e.W)
 	lower, upper = mean-radius, mean+radius
 	if upper <= lower {
 		upper = math.Nextafter(lower, math.Inf(1))
@@ -60,7 +59,7 @@ const scans = 4
 
 // scanLeader returns the least-sampled item of a suffix that none in it dominates.
 func scanLeader(in *Input, arms []arm, first int32) int32 {
-	best, fewest := arms[first].best, int64(math.MaxInt64)
+	best, fewest := arms[first].best, math.Inf(1)
 	leader := int32(-1)
 	for i := first; i < int32(len(arms)); i++ {
 		a := &arms[i]
@@ -75,8 +74,7 @@ func scanLeader(in *Input, arms []arm, first int32) int32 {
 }
 
 type heapArm struct {
-	n        int64
-	upper    float64
+	n, upper float64
 	position int32
 }
 
@@ -116,7 +114,7 @@ func (ws *Workspace) mayLead(in *Input, a *arm, i int32) bool {
 	return true
 }
 
-func leadsBefore(in *Input, an int64, a int32, bn int64, b int32) bool {
+func leadsBefore(in *Input, an float64, a int32, bn float64, b int32) bool {
 	return an < bn || an == bn && in.tie(a, b)
 }
 
