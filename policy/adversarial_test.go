@@ -248,6 +248,20 @@ func TestOSMD_DoubledHorizonRestarts(t *testing.T) {
 	}
 }
 
+// A configured rate is the one of each step.
+func TestOSMD_StepsByTheConfiguredRate(t *testing.T) {
+	for _, spec := range policy.Specs {
+		for _, eta := range []float64{1e-6, 0.55, 0.9, 1.2, 5, 1e6} {
+			if spec.Name != "osmd" {
+				continue
+			}
+			o, err := spec.Oppose(&policy.Parameters{Eta: eta})
+			require.NoError(t, err)
+			require.Equal(t, eta, o.(*policy.OSMD).Eta(7))
+		}
+	}
+}
+
 // mirrorSteps are the checks that the mirror step is the paper's. From p, it is ∇F(p') = ∇F(p) − ηℓ̂, projected by the Bregman
 // divergence of F, which is D(x,y) = Σ (√x_i − √y_i)²/√y_i. Nothing in C nearby is closer.
 func mirrorSteps() []check {

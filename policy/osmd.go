@@ -19,26 +19,23 @@ import (
 // probability of 0 has no mirror image: such an item, which no window selects, is left out until a restart. If the rest does not
 // suffice for C, after windows or candidates have changed, the point restarts at the minimiser of F.
 type OSMD struct {
-	horizon int64
+	eta float64 // 0: for a doubled horizon
 }
 
 var _ Adversarial = (*OSMD)(nil)
 
 var osmdSpec = Spec{Name: "osmd", Colour: "#84589c", About: "the paper's: mirror descent over the admissible set",
-	Oppose: func(p *Parameters) (Adversarial, error) {
-		if p.Eta == 0 {
-			return NewOSMD(0) // the horizon is doubled
-		}
-		// η = √(2/T) is the rate for a horizon of T payoffs.
-		return NewOSMD(max(1, int64(math.Round(2/(p.Eta*p.Eta)))))
-	}}
+	Oppose: func(p *Parameters) (Adversarial, error) { return &OSMD{p.Eta}, nil }}
 
 // NewOSMD returns an OSMD for a horizon in payoffs per instance; 0 doubles it. It fails with ErrAdversarial if it is negative.
 func NewOSMD(horizon int64) (*OSMD, error) {
 	if horizon < 0 {
 		return nil, fmt.Errorf("%w: the horizon of osmd is %d", ErrAdversarial, horizon)
 	}
-	return &OSMD{horizon}, nil
+	if horizon == 0 {
+		return &OSMD{}, nil
+	}
+	return &OSMD{math.Sqrt(2 / float64(horizon))}, nil
 }
 
 func (o *OSMD) Name() string { return "osmd" }
@@ -50,16 +47,16 @@ func (o *OSMD) Valid(x float64) bool {
 
 // Eta returns the learning rate of the step after so many payoffs.
 func (o *OSMD) Eta(rounds int64) float64 {
-	horizon := o.horizon
-	if horizon == 0 {
-		horizon = 1 << (bits.Len64(uint64(rounds)+1) - 1)
+	if o.eta > 0 {
+		return o.eta
 	}
+	horizon := int64(1) << (bits.Len64(uint64(rounds)+1) - 1)
 	return math.Sqrt(2 / float64(horizon))
 }
 
 // restarts returns whether the point restarts after so many payoffs.
 func (o *OSMD) restarts(rounds int64) bool {
-	return o.horizon == 0 && (rounds+1)&rounds == 0
+	return o.eta == 0 && (rounds+1)&rounds == 0
 }
 
 func (o *OSMD) Point(v *Vector, coordinates []int32, q, p []float64, ws *AdversarialWorkspace) {

@@ -76,7 +76,7 @@ func TestInside_LooksAtEveryPrefix(t *testing.T) {
 func TestOSMD_StepsAsWrittenDown(t *testing.T) {
 	const tolerance = 1e-12
 	rng := rand.New(rand.NewPCG(1, 2))
-	o := &OSMD{horizon: 500}
+	o := &OSMD{eta: math.Sqrt(2.0 / 500)}
 	for _, n := range []int{1, 2, 3, 7, 50, 333} {
 		q := make([]float64, n)
 		left := 1.0
