@@ -34,12 +34,15 @@ type base struct {
 	singles   map[string]func(value []byte) error // by field of hash "learner": restores it
 	forgotten []policy.Item                       // since the last harvest
 	atRest    *atRest
+	sent      map[int32]*policy.Set  // in a global learner, by source: items of which it has had a row from there, ended ones included
+	published func(policy.Item) bool // below a global learner: it has had a row of the item from here
 	writer
 }
 
 func newBase(p policy.Policy) base {
 	table := policy.NewTable(0)
-	b := base{policy: p, table: table, changes: table.Changes(), windows: &windows{}, flights: newFlights()}
+	b := base{policy: p, table: table, changes: table.Changes(), windows: &windows{}, flights: newFlights(),
+		sent: make(map[int32]*policy.Set)}
 	b.atRest = &atRest{values: []resting{restingSums{table}}}
 	b.recorded = &b.atRest.recorded
 	b.in = policy.Input{Table: table, InFlight: b.flights}
@@ -234,6 +237,10 @@ func (b *base) Pooled() (all []Pooled) {
 }
 
 func (b *base) SetSource(source int32, i policy.Item, s policy.Sums) {
+	if b.sent[source] == nil {
+		b.sent[source] = &policy.Set{}
+	}
+	b.sent[source].Add(i)
 	if _, found := b.table.From(source, i); found || s != (policy.Sums{}) { // most items of a large catalogue have none
 		b.table.SetSource(source, i, s)
 	}

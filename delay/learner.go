@@ -74,6 +74,7 @@ type Pooling interface {
 	// BeGlobal makes the learner, which must be empty, a global one. Mark identifies items by numbers that are equal in all processes.
 	BeGlobal(mark func(policy.Item) uint64)
 	// SetSource replaces a source's sums of an item in the global learner; a source is a partition number. The sums must pass their Check.
+	// It precedes fields about the item.
 	SetSource(source int32, i policy.Item, s policy.Sums)
 	// SetSourceField replaces a source's field of a pooled hash in the global learner; nil deletes it. A malformed value is no error,
 	// since the sender's configuration may differ: it is ignored, or counts as nil.

@@ -18,6 +18,10 @@ func (b *base) Share(global Learner, source int32, number func(policy.Item) poli
 	}
 	b.windows.global = of.windows
 	b.atRest.global, b.atRest.source = of.atRest, source
+	b.published = func(i policy.Item) bool {
+		sent := of.sent[source]
+		return sent != nil && sent.Has(number(i))
+	}
 }
 
 // Grow implements Learner. The global learner may have sums of a new item from this partition: of one that ended and has come again.
@@ -27,7 +31,7 @@ func (b *base) Grow(items int) {
 	b.eachTable(func(t *policy.Table, differs func(policy.Item) bool) {
 		t.Grow(items)
 		for i := policy.Item(before); t.Ready() && i < policy.Item(items); i++ {
-			if differs(i) {
+			if b.published(i) && differs(i) {
 				t.Weigh(i)
 			}
 		}
