@@ -59,7 +59,7 @@ func (j *join) impression(h *head) {
 		j.decided(id, other.ranking, items, about)
 		return
 	}
-	j.wait(id, &half{items: items, about: about})
+	j.wait(id, h.at, &half{items: items, about: about})
 }
 
 // about returns the part of an impression that contexts and rules need; nil if contexts are not read and no candidate is pinned.
@@ -130,7 +130,7 @@ func (j *join) ranking(h *head) {
 		return
 	}
 	x.propensities = slices.Clone(x.propensities)
-	j.wait(id, &half{ranking: x})
+	j.wait(id, h.at, &half{ranking: x})
 }
 
 // errSelections is returned for a ranking that waits for a selection, in a log without selections: each row would end without one.
@@ -174,8 +174,8 @@ func (j *join) shadows(d *event.Decision) (all [][]int32) {
 	return all
 }
 
-func (j *join) wait(id state.ID, h *half) {
-	h.until = j.now + halfTime
+func (j *join) wait(id state.ID, at event.Millis, h *half) {
+	h.until = max(j.now, at) + halfTime
 	j.halves[id] = h
 	j.halfDue.put(due{at: h.until, id: id})
 }

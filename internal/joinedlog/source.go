@@ -28,6 +28,8 @@ type Entry struct {
 	Timed bool
 	// Keyed says that the record has its original key, which must be the impression's id.
 	Keyed bool
+	// Ahead is the time beyond clockBound by which the record is dated ahead of records behind it. These must not wait for it.
+	Ahead event.Millis
 }
 
 // head is a source with its next record decoded, or refused.
@@ -45,7 +47,7 @@ type head struct {
 
 	refused error        // why the record cannot be read; nil if it can
 	at      event.Millis // effective time of the record
-	key     event.Millis // largest effective time so far, by which sources are merged
+	key     event.Millis // largest effective time so far, less Entry.Ahead, by which sources are merged
 	done    bool
 }
 
@@ -73,7 +75,7 @@ func (h *head) next(ctx context.Context) error {
 		if l, ok := h.source.(*lines); ok && l.order == nil && h.at < h.key-disorder && h.at != unknownTime {
 			return errDisorder{l}
 		}
-		h.key = max(h.key, h.at)
+		h.key = max(h.key, h.at-e.Ahead)
 		return nil
 	}
 }

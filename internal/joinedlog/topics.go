@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -26,7 +27,9 @@ type span struct {
 	// last ends the span at the first record with this time or a later one; 0 is none.
 	last  event.Millis
 	done  bool // a record with that time was read
+	ended bool // the reader has
 	batch []partition.Record
+	ahead []event.Millis // Entry.Ahead, by record of batch
 	at    int
 	entry Entry
 }
@@ -115,15 +118,22 @@ func (p *span) Next(ctx context.Context) (*Entry, error) {
 	if p.done {
 		return nil, io.EOF
 	}
-	for p.at == len(p.batch) {
+	for !p.ended && p.at+1 >= len(p.batch) { // the record behind the next must be known
 		f, err := p.reader.Next(ctx)
+		if p.ended = errors.Is(err, io.EOF); p.ended {
+			break
+		}
 		if err != nil {
 			return nil, err
 		}
-		p.batch, p.at = f.Records, 0
+		p.batch, p.at = slices.Concat(p.batch[p.at:], f.Records), 0
+		p.ahead = aheadOf(p.batch)
 	}
-	p.entry = Entry{Record: p.batch[p.at], Timed: p.batch[p.at].Timestamp >= 0, Keyed: true}
-	if p.at++; p.last != 0 && p.entry.Timestamp >= p.last {
+	if p.at == len(p.batch) {
+		return nil, io.EOF
+	}
+	p.entry = Entry{Record: p.batch[p.at], Timed: p.batch[p.at].Timestamp >= 0, Keyed: true, Ahead: p.ahead[p.at]}
+	if p.at++; p.last != 0 && p.entry.Timestamp-p.entry.Ahead >= p.last {
 		p.done, p.batch, p.at = true, nil, 0
 		return nil, io.EOF
 	}
@@ -131,4 +141,17 @@ func (p *span) Next(ctx context.Context) (*Entry, error) {
 		p.entry.Fault = &event.Fault{Reason: event.RecordTooLarge, Detail: fmt.Sprintf("the record takes %d bytes", p.entry.Cut.Size)}
 	}
 	return &p.entry, nil
+}
+
+// clockBound is the difference of producers' clocks, in milliseconds, beyond which a record counts as dated ahead.
+const clockBound = 300_000
+
+func aheadOf(batch []partition.Record) []event.Millis {
+	all, least := make([]event.Millis, len(batch)), event.MaxTime
+	for i, rec := range slices.Backward(batch) {
+		if all[i] = max(0, rec.Timestamp-least-clockBound); rec.Timestamp > 0 {
+			least = min(least, rec.Timestamp)
+		}
+	}
+	return all
 }

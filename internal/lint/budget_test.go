@@ -24,7 +24,7 @@ var rooms = map[string]int{
 	"internal/admin":     3940,
 	"internal/dashboard": 1970,
 	"internal/evaluate":  2800,
-	"internal/joinedlog": 1670,
+	"internal/joinedlog": 1700,
 	"internal/lab":       4380,
 	"internal/platform":  580,
 	"internal/registry":  620,
