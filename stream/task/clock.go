@@ -19,11 +19,15 @@ type clock struct {
 // maxStampDelay bounds how long an answer may take for its timestamp to be used: the record was stamped at an unknown moment in between.
 const maxStampDelay = time.Second
 
-// learn takes a broker's timestamp of a request sent at asked; -1 is none.
-// A late one, after a freeze for example, is used only if none is known.
+// learn takes a broker's timestamp of a request sent at asked; -1 is none. A late one, after a freeze for example, is used only if none is
+// known. Then it is of a fence, which a replay may read long after its end.
 func (c *clock) learn(at event.Millis, asked, now time.Duration) {
-	if at >= 0 && (!c.known || now-asked <= maxStampDelay) {
+	switch {
+	case at < 0:
+	case now-asked <= maxStampDelay:
 		*c = clock{known: true, at: at, mono: now}
+	case !c.known:
+		*c = clock{known: true, at: at, mono: asked}
 	}
 }
 
