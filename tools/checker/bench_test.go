@@ -45,7 +45,7 @@ func BenchmarkCheck(b *testing.B) {
 }
 
 func benchmarkCheck(b *testing.B, env testenv.Env, impressions int, step time.Duration) {
-	w := newWorld(b, env, 4, "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 1h, selection_timeout: 10m}", "join: {parking_time: 10m}")
+	w := newWorld(b, env, 4, "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 1h, selection_timeout: 10m}", "join: {parking_time: 10m, remember: 10m}")
 	sent := w.fill(b, time.Now().Add(-time.Duration(impressions)*step), 0, impressions, step)
 	worker := w.start(b, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
