@@ -25,8 +25,8 @@ such as another payoff range.
 Pending impressions are treated like those of a learner that was removed from the configuration: they expire, and their
 selections and payoffs are dead letters (learner_gone). Their ids stay known. Other learners are not touched.
 
-With --experiment it resets an experiment: counts start at zero, ten minutes from now, and arms out of service rank again.
-Learners are not touched. A state rebuilt from topics finds an old verdict there, unless the configuration has a higher run.
+With --experiment it resets an experiment: counts start at zero, and arms out of service rank again. Learners are not
+touched. A state rebuilt from topics finds an old verdict there, unless the configuration has a higher run.
 
 It refuses while the group has live members. Without --yes it only shows the losses. Keep a copy with state export.`,
 		Example: `  ranker-worker state export --config worker.yaml --learner feed > feed.jsonl

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -79,9 +78,6 @@ func (tool *Tool) alterOr(ctx context.Context, p int32, hashes []string, yes boo
 	return err
 }
 
-// clocksApart bounds how far ahead of this machine's clock a unit began: its record's time by the workers' clocks, and theirs by ours.
-const clocksApart = 10 * time.Minute
-
 type ResetExperimentReport struct {
 	Experiment string                     `json:"experiment"`
 	Done       bool                       `json:"done"` // false: nothing was changed
@@ -101,7 +97,7 @@ func (tool *Tool) ResetExperiment(ctx context.Context, name string, yes bool) (*
 	err := tool.resetEach(ctx, "experiment "+strconv.Quote(name), yes, func(p int32) error {
 		one := ResetExperimentPartition{Partition: p}
 		change := func(_ *state.Meta, fields []state.Field) (*alteration, error) {
-			changes, arms, err := partition.ResetExperiment(fields, name, tool.now().Add(clocksApart).UnixMilli())
+			changes, arms, err := partition.ResetExperiment(fields, name)
 			if err != nil {
 				return nil, err
 			}

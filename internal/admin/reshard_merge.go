@@ -194,7 +194,7 @@ func (f *resharding) carry(ctx context.Context, v *view) error {
 		t := partition.NewTransfer(v.machine, f.new[q].machine, s)
 		transfers[q] = t
 		t.Watermark()
-		t.Experiments(f.tool.now().Add(clocksApart).UnixMilli())
+		t.Experiments()
 		if q == home {
 			t.Account()
 		}

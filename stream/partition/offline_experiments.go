@@ -6,23 +6,18 @@ import (
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// ResetExperiment returns the changes that reset an experiment, and its arms out of service by the stored verdicts. Units that began before
-// since are not counted: the watermark would not do, since units begin ahead of it. It fails with ErrNotStored.
-func ResetExperiment(fields []state.Field, name string, since event.Millis) (changes state.Changes, outOfService []string, err error) {
+// ResetExperiment returns the deletions that reset an experiment, and its arms out of service by the stored verdicts. Units that began
+// earlier are not counted. It fails with ErrNotStored.
+func ResetExperiment(fields []state.Field, name string) (changes state.Changes, outOfService []string, err error) {
 	for _, f := range fields {
 		rest, ok := strings.CutPrefix(string(f.Field), name+":")
 		if f.Hash != ExperimentsHash || !ok {
 			continue
 		}
-		w := state.Write{Hash: ExperimentsHash, Field: f.Field, Publish: true}
-		if ":"+rest == runField {
-			w.Value = fmt.Appendf(nil, "%s 0 %d reset", experiment.Version, since)
-		}
-		changes.Writes = append(changes.Writes, w)
+		changes.Writes = append(changes.Writes, state.Write{Hash: ExperimentsHash, Field: f.Field, Publish: true})
 		if arm, of := strings.CutPrefix(":"+rest, verdictField); of {
 			outOfService = append(outOfService, arm)
 		}
@@ -57,8 +52,8 @@ func (o *Offline) Experiments() []ExperimentView {
 }
 
 // Experiments carries over totals of ended units, and verdicts; of unconfigured experiments runs and verdicts. Pending units are withdrawn:
-// a cohort is divided among the receivers, and their shares of its counts are not known. They began before since.
-func (t *Transfer) Experiments(since event.Millis) {
+// a cohort is divided among the receivers, and their shares of its counts are not known.
+func (t *Transfer) Experiments() {
 	strays := &t.to.trials.strays
 	strays.Writes = append(strays.Writes, t.from.trials.left.Writes...)
 	for _, from := range t.from.trials.all {
@@ -66,7 +61,7 @@ func (t *Transfer) Experiments(since event.Millis) {
 		if x == nil || x.sums.idle || from.sums.idle {
 			continue
 		}
-		x.sums.since, x.changed = max(x.sums.since, since), true
+		x.sums.since, x.changed = max(x.sums.since, t.from.time.watermark+1), true
 		for k := range from.arms {
 			if v := from.arms[k].verdict; v.tripped {
 				x.arms[k].verdict.take(&v)

@@ -26,7 +26,7 @@ func TestTransfer_CarriesExperiments(t *testing.T) {
 		to := newWorld(t, cfg)
 		transfer := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{Additive: home})
 		transfer.Watermark()
-		transfer.Experiments(at + 1)
+		transfer.Experiments()
 		for _, id := range []string{"pending-1", "pending-2"} {
 			found := from.store.find(from.text(id))
 			to.text(id)
@@ -61,7 +61,7 @@ func TestTransfer_CarriesExperimentsThatAreGone(t *testing.T) {
 		}
 		to := newWorld(t, from.cfg)
 		for range 2 { // givers
-			NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{Additive: true}).Experiments(day)
+			NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{Additive: true}).Experiments()
 		}
 		to.save()
 		to.cfg = trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Definition = "otherwise" })
@@ -72,7 +72,7 @@ func TestTransfer_CarriesExperimentsThatAreGone(t *testing.T) {
 	}
 }
 
-// A reset leaves the table of arms, which entries go by, and the time from which units count.
+// A reset leaves the table of arms, which entries go by, and nothing else.
 func TestResetExperiment(t *testing.T) {
 	w := newWorld(t, trialConfig(t, nil))
 	at := harm(w, day)
@@ -82,12 +82,12 @@ func TestResetExperiment(t *testing.T) {
 	for f, v := range w.store.fields[ExperimentsHash] {
 		fields = append(fields, state.Field{Hash: ExperimentsHash, Field: []byte(f), Value: []byte(v)})
 	}
-	changes, arms, err := ResetExperiment(fields, "feed", at+1)
+	changes, arms, err := ResetExperiment(fields, "feed")
 	require.NoError(t, err)
 	require.Equal(t, []string{"feed"}, arms)
 	w.store.apply(&changes)
-	require.Equal(t, []string{armsField, "feed" + runField}, keysOf(w.store.fields[ExperimentsHash]))
-	_, _, err = ResetExperiment(nil, "feed", at+1)
+	require.Equal(t, []string{armsField}, keysOf(w.store.fields[ExperimentsHash]))
+	_, _, err = ResetExperiment(nil, "feed")
 	require.ErrorIs(t, err, ErrNotStored)
 
 	w.start()
@@ -101,28 +101,6 @@ func TestResetExperiment(t *testing.T) {
 	totals := w.m.trials.all[0].sums.totals
 	require.EqualValues(t, 2, totals[0].N+totals[1].N, "units before the reset are not counted")
 	require.Zero(t, totals[0].X+totals[1].X)
-}
-
-// Units that began ahead of event time are not counted after a reset either: payoffs without their units could not be read back.
-func TestResetExperiment_AheadOfEventTime(t *testing.T) {
-	w := newWorld(t, trialConfig(t, nil))
-	w.pass(day)
-	w.ranked("i", "", day+50)
-	w.save()
-	var fields []state.Field
-	for f, v := range w.store.fields[ExperimentsHash] {
-		fields = append(fields, state.Field{Hash: ExperimentsHash, Field: []byte(f), Value: []byte(v)})
-	}
-	changes, _, err := ResetExperiment(fields, "feed", day+60_000)
-	require.NoError(t, err)
-	w.store.apply(&changes)
-	w.start()
-	w.walkKnown()
-	w.worth("i", 1, day+60)
-	w.pass(day + settled)
-	totals := w.m.trials.all[0].sums.totals
-	require.Zero(t, totals[0].X+totals[1].X)
-	require.NoError(t, w.tryStart())
 }
 
 // By user all givers have the totals of all partitions: they are carried over once. An operator is shown them once, too.
@@ -139,7 +117,7 @@ func TestTransfer_CarriesExperimentsByUser(t *testing.T) {
 		giver := &Offline{Machine: from.m}
 		transfer := NewTransfer(giver, &Offline{Machine: to.m}, delay.Portion{Additive: true})
 		transfer.Watermark()
-		transfer.Experiments(end)
+		transfer.Experiments()
 		shown.Add(giver.Experiments()[0].Own)
 	}
 	require.Equal(t, want, shown)
