@@ -115,12 +115,7 @@ func (f *resharding) run(ctx context.Context) error {
 		}
 		f.new = append(f.new, w)
 	}
-	for _, v := range f.old {
-		if err := f.carry(ctx, v); err != nil {
-			return fmt.Errorf("carrying partition %d over: %w", v.number, err)
-		}
-	}
-	if err := f.carryMisplaced(ctx); err != nil {
+	if err := f.merge(ctx); err != nil {
 		return err
 	}
 	for _, w := range f.new {
@@ -129,6 +124,21 @@ func (f *resharding) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// merge carries the old partitions over. Statistics come before all entries: features of a selection depend on its item's age.
+func (f *resharding) merge(ctx context.Context) error {
+	for _, v := range f.old {
+		if err := f.statistics(v); err != nil {
+			return fmt.Errorf("merging the statistics of partition %d: %w", v.number, err)
+		}
+	}
+	for _, v := range f.old {
+		if err := f.carry(ctx, v); err != nil {
+			return fmt.Errorf("carrying partition %d over: %w", v.number, err)
+		}
+	}
+	return f.carryMisplaced(ctx)
 }
 
 // lookAt reads an old partition. It fails if the partition belongs to another state, and with state.ErrNoState if it has none.
@@ -185,24 +195,36 @@ func (f *resharding) share(j int32) (home int32, s delay.Portion) {
 	return home, s
 }
 
-func (f *resharding) carry(ctx context.Context, v *view) error {
-	home, share := f.share(v.number)
-	transfers := make([]*partition.Transfer, f.to)
+// transfer returns a Transfer of an old partition to a new one, and whether that takes its sums over.
+func (f *resharding) transfer(v *view, q int32) (t *partition.Transfer, isHome bool) {
+	home, s := f.share(v.number)
+	s.Additive, s.Queues = q == home, q == home
+	return partition.NewTransfer(v.machine, f.new[q].machine, s), q == home
+}
+
+// statistics carries an old partition's statistics over.
+func (f *resharding) statistics(v *view) error {
 	for q := range int32(f.to) {
-		s := share
-		s.Additive, s.Queues = q == home, q == home
-		t := partition.NewTransfer(v.machine, f.new[q].machine, s)
-		transfers[q] = t
+		t, isHome := f.transfer(v, q)
 		t.Watermark()
 		t.Experiments()
-		if q == home {
+		if isHome {
 			t.Account()
 		}
-		if q == home || q >= int32(f.from) && q%int32(f.from) == v.number {
+		if isHome || q >= int32(f.from) && q%int32(f.from) == v.number {
 			if err := t.Statistics(); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// carry carries an old partition's entries over, after all statistics.
+func (f *resharding) carry(ctx context.Context, v *view) error {
+	transfers := make([]*partition.Transfer, f.to)
+	for q := range transfers {
+		transfers[q], _ = f.transfer(v, int32(q))
 	}
 	return f.tool.entries(ctx, v.number, func(page state.Page, e state.Entry) error {
 		hash, known := partition.KeyHashOf(e.ID, e.Value)
