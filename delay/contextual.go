@@ -106,7 +106,7 @@ func newContexts(c *ContextualConfig) *contexts {
 	}
 	u.period = s.Clock().Period()
 	u.categories.look = s.Categories()
-	u.met, u.width = newMet(s), s.Width()
+	u.met, u.width = newMet(s, func(i policy.Item) bool { return u.awaited.Get(i) > 0 }), s.Width()
 	return u
 }
 

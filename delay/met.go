@@ -23,12 +23,13 @@ func (m firstMet) Add(o firstMet) firstMet {
 type met struct {
 	column[firstMet]
 	space *features.Space
+	holds func(policy.Item) bool // has selections in flight, whose features go by the time
 }
 
-func newMet(s *features.Space) met {
+func newMet(s *features.Space, holds func(policy.Item) bool) met {
 	var totals policy.Totals[firstMet]
 	totals.KeepApart() // only our own is read
-	return met{space: s, column: newColumn(&totals, format[firstMet]{
+	return met{space: s, holds: holds, column: newColumn(&totals, format[firstMet]{
 		hash:   hashMet,
 		append: func(dst []byte, at firstMet) []byte { return words.Append(dst, ' ', int64(at)) },
 		read:   func(r *words.Reader) firstMet { return firstMet(r.Int(1, math.MaxInt64)) },
@@ -44,9 +45,16 @@ func (m *met) meet(items []policy.Item, at int64) {
 	}
 }
 
-// merge implements storedHash. Each partition reads its own times alone, so every one takes them over, with additive or without.
+// merge implements storedHash. Each partition reads its own times alone, so every one takes them over, with additive or without. An item
+// with selections in flight keeps its own: their features, which the sums of cells contain, are computed once more as they end.
 func (m *met) merge(from storedHash, numbers []policy.Item, _ bool) error {
-	return m.column.merge(from, numbers, true)
+	f := from.(*met)
+	for theirs, i := range numbers {
+		if at := f.Own(policy.Item(theirs)); at > 0 && (m.Own(i) == 0 || !m.holds(i)) {
+			m.AddOwn(i, at, 1)
+		}
+	}
+	return nil
 }
 
 const hashMet = "met"

@@ -82,3 +82,24 @@ func TestMet_PartitionsTakeOverAges(t *testing.T) {
 	s.harvest()
 	require.Equal(t, map[string]string{"1": "500", "2": "600"}, s.hashes[hashMet])
 }
+
+// An import brings earlier times of items that have selections in flight. These are taken away as they were added: the state loads. An
+// item without any takes the earlier time over.
+func TestMet_ImportBesideSelectionsInFlight(t *testing.T) {
+	from, to := fading(t), fading(t)
+	from.Grow(2)
+	to.Grow(2)
+	from.Meet([]policy.Item{0, 1}, anHour)
+	to.Meet([]policy.Item{0, 1}, 100*anHour)
+	fb := Feedback{Began: 100*anHour + anHour/30, X: onlyIntercept, Payoff: 1}
+	for range 3 {
+		to.Selected(fb)
+	}
+	s := newStore(to)
+	require.NoError(t, Merge(to, from, []policy.Item{0, 1}, Portion{Additive: true, Of: 1}, func(policy.Item) {}))
+	to.Paid(fb)
+	to.Paid(fb)
+	s.harvest()
+	s.loadSorted(t, 2, fading(t))
+	require.Equal(t, "3600000", s.hashes[hashMet]["1"])
+}
