@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -49,12 +50,19 @@ func (f *resharding) whole(ctx context.Context) error {
 func (f *resharding) refused(ctx context.Context) error {
 	var ids, astray int64
 	for p := range int32(f.from) {
-		_, err := f.lookAt(ctx, p)
+		v, err := f.lookAt(ctx, p)
 		if errors.Is(err, state.ErrNoState) {
 			continue
 		}
 		if err != nil {
 			return err
+		}
+		to, err := f.tool.emptyMachine(p)
+		if err == nil {
+			err = partition.NewTransfer(v.machine, to, delay.Portion{}).Statistics()
+		}
+		if err != nil {
+			return fmt.Errorf("partition %d: %w", p, err)
 		}
 		err = f.tool.entries(ctx, p, func(_ state.Page, e state.Entry) error {
 			hash, known := partition.KeyHashOf(e.ID, e.Value)

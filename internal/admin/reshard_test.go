@@ -12,6 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/test/memstore"
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -46,4 +47,27 @@ func TestReshard_LoadsBeforeTheMove(t *testing.T) {
 		require.Equal(t, layout == task.StateLayout, detail != "")
 		require.NoError(t, store.Drop(t.Context(), 0, ""))
 	}
+}
+
+// TestReshard_RefusesALearnerThatIsGone: without --yes it refuses a stored learner that is not configured, before partitions are added.
+func TestReshard_RefusesALearnerThatIsGone(t *testing.T) {
+	store := memstore.New(rand.Text)
+	of := func(learners string) *Tool {
+		cfg, _, err := config.Load("w.yaml", []byte("kafka: {brokers: [\"127.0.0.1:1\"]}\nredis: {url: \"redis://127.0.0.1:1/0\"}\nlearners: {"+learners+"}\n"), nil)
+		require.NoError(t, err)
+		machine, err := app.MachineConfig(cfg)
+		require.NoError(t, err)
+		return &Tool{cfg: cfg, machine: machine, store: store, now: time.Now, progress: func(string) {}}
+	}
+	tool := of("feed: {default: true}, old: {}")
+	m, err := tool.emptyMachine(0)
+	require.NoError(t, err)
+	w, err := newWriter(t.Context(), store, 0, &state.Meta{Layout: task.StateUnfinished, Partitions: 1, TopicNames: tool.machine.TopicNames[:]}, m)
+	require.NoError(t, err)
+	require.NoError(t, w.flush(t.Context()))
+	refused := func(tool *Tool) error {
+		return (&resharding{tool: tool, source: tool, from: 1, to: 2}).refused(t.Context())
+	}
+	require.NoError(t, refused(tool))
+	require.ErrorIs(t, refused(of("feed: {}")), partition.ErrTransfer)
 }

@@ -72,6 +72,22 @@ func TestTransfer_CarriesExperimentsThatAreGone(t *testing.T) {
 	}
 }
 
+// A configuration with a lower run than the stored one is refused: its verdict would be lost.
+func TestTransfer_RefusesALowerRun(t *testing.T) {
+	from := newWorld(t, trialConfig(t, func(_ *ExperimentConfig, s *experiment.Settings) { s.Run = 2 }))
+	harm(from, day)
+	from.save()
+	from.cfg = trialConfig(t, nil)
+	for i := range from.cfg.Learners {
+		from.cfg.Learners[i].New = func() delay.Learner { return &carrying{tally{changed: map[policy.Item]bool{}}} }
+	}
+	from.start()
+	to := newWorld(t, from.cfg)
+	transfer := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{Additive: true})
+	require.ErrorIs(t, transfer.Statistics(), ErrTransfer)
+	require.ErrorContains(t, transfer.Statistics(), "experiments.feed.run")
+}
+
 // A reset leaves the table of arms, which entries go by, and nothing else.
 func TestResetExperiment(t *testing.T) {
 	w := newWorld(t, trialConfig(t, nil))

@@ -38,9 +38,15 @@ func NewTransfer(from, to *Offline, s delay.Portion) *Transfer {
 	return t
 }
 
-// Statistics carries over the statistics of all learners, as Share says. It fails with ErrTransfer if one is not configured any more: its
-// statistics would be lost.
+// Statistics carries over the statistics of all learners, as Share says. It fails with ErrTransfer if one is not configured any more, or an
+// experiment is configured with a lower run than the stored one: these would be lost.
 func (t *Transfer) Statistics() error {
+	for _, x := range t.from.trials.all {
+		if x.sums.idle {
+			return fmt.Errorf("%w: a later run of experiment %q is stored than run %d, which is configured: raise experiments.%[2]s.run",
+				ErrTransfer, x.Name, x.Run)
+		}
+	}
 	for _, l := range t.from.learners {
 		if _, past := wasReset(l.name); past {
 			continue
