@@ -9,6 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 var (
@@ -59,6 +60,9 @@ func (tool *Tool) alter(ctx context.Context, p int32, hashes []string,
 	before, _, err := tool.store.View(ctx, p, nil)
 	if err != nil {
 		return err
+	}
+	if err := task.CheckLayout(&before); err != nil { // an interrupted reshard would replace the partition
+		return fmt.Errorf("partition %d: %w", p, err)
 	}
 	m, err := tool.store.Acquire(ctx, p, before.Generation, true, nil)
 	if err != nil {

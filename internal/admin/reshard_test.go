@@ -71,3 +71,20 @@ func TestReshard_RefusesALearnerThatIsGone(t *testing.T) {
 	require.NoError(t, refused(tool))
 	require.ErrorIs(t, refused(of("feed: {}")), partition.ErrTransfer)
 }
+
+// TestAlter_RefusesAnInterruptedReshard: its end would undo the change.
+func TestAlter_RefusesAnInterruptedReshard(t *testing.T) {
+	tool := &Tool{store: memstore.New(rand.Text), now: time.Now}
+	for layout, change := range map[int]bool{task.StateUnfinished: false, task.StateLayout: true} {
+		_, err := tool.store.Acquire(t.Context(), 0, 0, true, &state.Meta{Layout: layout})
+		require.NoError(t, err)
+		changed := false
+		err = tool.alter(t.Context(), 0, nil, func(*state.Meta, []state.Field) (*alteration, error) {
+			changed = true
+			return nil, nil
+		})
+		require.Equal(t, change, err == nil, err)
+		require.Equal(t, change, changed)
+		require.NoError(t, tool.store.Drop(t.Context(), 0, ""))
+	}
+}
