@@ -42,7 +42,7 @@ type dropWarnings struct{ hourly }
 
 func (w dropWarnings) say(log *slog.Logger, s *task.Status) {
 	for l := range w.faulty(s, func(l *partition.LearnerStatus) bool { return l.Drops.Misleads() }) {
-		log.Warn("on_expiry: drop loses information: set on_expiry: {default: 0}, then run state rebuild for the dropped selections",
+		log.Warn("on_expiry: drop loses information: set on_expiry: {default: 0}, then run state rebuild --replace for the dropped selections",
 			"learner", l.Name, "paid", l.Drops.Paid, "expired", l.Drops.Expired,
 			"items", l.Drops.Items, "informative", l.Drops.Informative())
 	}
@@ -58,7 +58,7 @@ func (u *untaughtNotes) say(log *slog.Logger, learners []partition.LearnerStatus
 			continue
 		}
 		if _, said := u.said.LoadOrStore(l.Name, true); !said {
-			log.Info("selections expired without teaching the learner: stop the workers and run state rebuild to include them",
+			log.Info("selections expired without teaching the learner: stop the workers and run state rebuild --replace to include them",
 				"learner", l.Name, "selections", l.Untaught)
 		}
 	}
