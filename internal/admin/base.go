@@ -68,6 +68,9 @@ type baseLine struct {
 // ErrBase means that a directory does not hold a whole base of the group.
 var ErrBase = errors.New("this is not a whole base of this group")
 
+// ErrBeforeReshard means that a base is of another number of partitions, or of other topics.
+var ErrBeforeReshard = errors.New("it was taken before `state reshard`: take a newer base")
+
 // TakeBase writes the stored state to a new directory, a file per partition. It only reads,
 // with or without running workers: each partition at one instant, which blocks the store.
 func (tool *Tool) TakeBase(ctx context.Context, dir string) (*BaseReport, error) {
@@ -233,7 +236,7 @@ func (l *baseLine) isFirst(group string, p int32, partitions int) error {
 	case l.Group != group:
 		return fmt.Errorf("it belongs to group %q", l.Group)
 	case l.Partition != p || l.Partitions != partitions:
-		return fmt.Errorf("it belongs to partition %d of %d, but the topics have %d", l.Partition, l.Partitions, partitions)
+		return fmt.Errorf("it belongs to partition %d of %d, but the topics have %d: %w", l.Partition, l.Partitions, partitions, ErrBeforeReshard)
 	}
 	return nil
 }

@@ -60,10 +60,18 @@ func (t *Topics) From(dir string) error {
 		return err
 	}
 	var old error
+next:
 	for _, dir := range dirs {
 		b := base{dir: dir}
 		for p := range t.partitions {
 			head, err := admin.ReadBase(dir, t.cfg.Kafka.Group, int32(p), len(t.partitions), false)
+			if names := app.TopicNames(t.cfg); err == nil && !slices.Equal(head.Meta.TopicNames, names[:]) {
+				err = fmt.Errorf("%s: the base is of topics %q: %w", dir, head.Meta.TopicNames, admin.ErrBeforeReshard)
+			}
+			if errors.Is(err, admin.ErrBeforeReshard) {
+				old = err
+				continue next
+			}
 			if err != nil {
 				return err
 			}
