@@ -118,7 +118,7 @@ func (tool *Tool) importPartition(ctx context.Context, p int32, learner string, 
 		one.Items += share[i].items
 		one.Payoffs += share[i].payoffs
 	}
-	h := History{Done: "import", Learner: learner, Detail: fmt.Sprintf("export %s of group %s, %s", head.ID, head.Group, head.Time)}
+	h := History{Done: "import", Learner: learner, Detail: fmt.Sprintf("%s in export %s of group %s, %s", share[0].learner, head.ID, head.Group, head.Time)}
 	return one, tool.addStatistics(ctx, p, h, from, func(_ *partition.Offline, past []History) error {
 		if !again && slices.Contains(allTaken(past), Taken{Learner: learner, Detail: h.Detail}) {
 			return fmt.Errorf("%w into partition %d: it would count twice; use --again to do so", ErrImported, p)
