@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -95,11 +94,10 @@ type ResetExperimentPartition struct {
 // zero, and all arms in service. Without yes it only reports the loss, and fails with ErrConfirm.
 func (tool *Tool) ResetExperiment(ctx context.Context, name string, yes bool) (*ResetExperimentReport, error) {
 	r := &ResetExperimentReport{Experiment: name, Done: yes}
-	since := tool.now().Add(5 * time.Minute).UnixMilli() // no pending impression is further ahead of this machine's clock
 	err := tool.resetEach(ctx, "experiment "+strconv.Quote(name), yes, func(p int32) error {
 		one := ResetExperimentPartition{Partition: p}
 		change := func(_ *state.Meta, fields []state.Field) (*alteration, error) {
-			changes, arms, err := partition.ResetExperiment(fields, name, since)
+			changes, arms, err := partition.ResetExperiment(fields, name)
 			if err != nil {
 				return nil, err
 			}

@@ -128,9 +128,6 @@ func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis)
 		if x.sums.since, x.changed = watermark, true; (run == 0 || since == uncounted) && watermark > 0 {
 			x.sums.since++ // a unit that began in this millisecond may be an earlier one
 		}
-		if run == 0 && since != uncounted { // of a reset
-			x.sums.since = max(x.sums.since, since)
-		}
 		t.drop(x.Name, of, func(field string) bool {
 			_, err := x.Words(of[field])
 			return err != nil || !strings.HasPrefix(field, verdictField)

@@ -6,23 +6,18 @@ import (
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// ResetExperiment returns the changes that reset an experiment, and its arms out of service by the stored verdicts. Units that began before a
-// time are not counted: it must be behind the newest, which event time need not have reached. Run 0 keeps it. It fails with ErrNotStored.
-func ResetExperiment(fields []state.Field, name string, since event.Millis) (changes state.Changes, outOfService []string, err error) {
+// ResetExperiment returns the deletions that reset an experiment, and its arms out of service by the stored verdicts. Units that began
+// earlier are not counted. It fails with ErrNotStored.
+func ResetExperiment(fields []state.Field, name string) (changes state.Changes, outOfService []string, err error) {
 	for _, f := range fields {
 		rest, ok := strings.CutPrefix(string(f.Field), name+":")
 		if f.Hash != ExperimentsHash || !ok {
 			continue
 		}
-		if ":"+rest == runField {
-			writeTrial(&changes, string(f.Field), fmt.Appendf(nil, "%s 0 %d reset", experiment.Version, since), false)
-			continue
-		}
-		writeTrial(&changes, string(f.Field), nil, true)
+		changes.Writes = append(changes.Writes, state.Write{Hash: ExperimentsHash, Field: f.Field, Publish: true})
 		if arm, of := strings.CutPrefix(":"+rest, verdictField); of {
 			outOfService = append(outOfService, arm)
 		}

@@ -215,7 +215,7 @@ func (t *Transfer) orphanParked(e *entry, kept int) {
 func (t *Transfer) pending(from *learner, e *entry) {
 	m := t.to
 	l := m.learners[e.learner]
-	e.unit = unit{arm: noArm} // it is withdrawn; see Experiments
+	t.unit(e)
 	m.carried++
 	if e.offset != unknownOffset {
 		e.offset = carriedOffset + m.carried
@@ -240,5 +240,11 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	if f, ok := l.delay.(delay.Mergeable); ok && l.keepsSelected(e) {
 		f.Carry(m.join.feedback(l), e.selected >= 0)
 		m.segments.loose += eventWeight
+	}
+}
+
+func (t *Transfer) unit(e *entry) {
+	if e.arm != noArm {
+		e.arm = t.to.trials.arms.number(t.from.trials.arms.all[e.arm])
 	}
 }
