@@ -485,7 +485,7 @@ func (j *joiner) feedbackOf(l *learner, e *entry) delay.Feedback {
 	}
 	fb.Expected, fb.HasExpected = e.expectedOf()
 	fb.Propensity = e.propensity()
-	if e.alone || len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
+	if e.alone || len(e.items) == 0 || len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
 		return fb
 	}
 	if !l.items.has(e.items[0]) { // a ranking teaches about the item on top, which has ended

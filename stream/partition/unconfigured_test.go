@@ -204,3 +204,28 @@ func TestAbsences_SelectionsRefusedMeanwhile(t *testing.T) {
 		require.Equal(t, n, l.Status().Attraction.Impressions, "%+v", c)
 	}
 }
+
+// TestAbsences_UnselectedFreeTheirInstance: an impression ends without a selection while its learner is left out. On its return bold's
+// instance waits no longer.
+func TestAbsences_UnselectedFreeTheirInstance(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	w.cfg.Experiments = nil
+	base, err := policy.NewFTRL(1, true)
+	require.NoError(t, err)
+	w.cfg.Learners[0].New = func() delay.Learner {
+		d, err := delay.NewBOLD(delay.BOLDConfig{Base: base})
+		require.NoError(t, err)
+		return d
+	}
+	w.start()
+	w.walkKnown()
+	w.ranked("i", "", day)
+	all := w.cfg.Learners
+	w.restart(withoutFirst(all))
+	require.NotEmpty(t, w.store.fields["feed:instances"])
+	w.pass(day + settled)
+	w.restart(all)
+	w.save()
+	require.Empty(t, w.store.fields["feed:instances"])
+	require.Zero(t, w.m.learners[0].delay.Status().Flights)
+}
