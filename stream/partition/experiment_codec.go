@@ -158,7 +158,7 @@ type armID struct {
 	arm        string
 }
 
-// armTable numbers arms for entries. A number is never reused.
+// armTable numbers arms for entries. A number is never reused; see retire.
 type armTable struct {
 	all     []armID
 	byID    map[armID]int32
@@ -173,6 +173,15 @@ func (t *armTable) number(id armID) int32 {
 		t.all, t.byID[id], t.changed = append(t.all, id), n, true
 	}
 	return n
+}
+
+// retire leaves an arm's number to units from before its run began here, under a name that no arm has. They were never counted as units.
+func (t *armTable) retire(id armID) {
+	if n, ok := t.byID[id]; ok {
+		delete(t.byID, id)
+		id.arm += resetMark + strconv.Itoa(int(n))
+		t.all[n], t.byID[id], t.changed = id, n, true
+	}
 }
 
 func writeTrial(dst *state.Changes, field string, value []byte, publish bool) {

@@ -118,13 +118,18 @@ func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis)
 	if x.sums.idle = run > int64(x.Run); x.sums.idle {
 		return nil
 	}
+	begins := run < int64(x.Run) || since == uncounted
 	for k := range x.arms {
-		x.arms[k].number = t.arms.number(armID{x.Name, x.Run, x.arms[k].learner.name})
+		id := armID{x.Name, x.Run, x.arms[k].learner.name}
+		if begins {
+			t.arms.retire(id)
+		}
+		x.arms[k].number = t.arms.number(id)
 		if v, err := parseVerdict(x.Experiment, of[verdictField+x.arms[k].learner.name]); err == nil {
 			x.arms[k].verdict = v
 		}
 	}
-	if run < int64(x.Run) || since == uncounted { // it begins
+	if begins {
 		if x.sums.since, x.changed = watermark, true; (run == 0 || since == uncounted) && watermark > 0 {
 			x.sums.since++ // a unit that began in this millisecond may be an earlier one
 		}

@@ -386,6 +386,68 @@ func TestExperiment_LowerRunThanOneGone(t *testing.T) {
 	harm(w, day)
 }
 
+// Units from before an experiment came back, was reset or was resharded do not count, also where event time lags behind their beginning.
+func TestExperiment_UnitsFromBefore(t *testing.T) {
+	for name, change := range map[string]func(w *world) *world{
+		"left out": func(w *world) *world {
+			left := w.cfg.Experiments
+			w.cfg.Experiments = nil
+			w.start()
+			w.save()
+			w.cfg.Experiments = left
+			return w
+		},
+		"adopted without it": func(w *world) *world {
+			w.store.fields[ExperimentsHash] = map[string]string{armsField: w.store.fields[ExperimentsHash][armsField]}
+			return w
+		},
+		"resharded": func(w *world) *world {
+			to := newWorld(t, w.cfg)
+			transfer := NewTransfer(&Offline{Machine: w.m}, &Offline{Machine: to.m}, delay.Portion{Additive: true})
+			transfer.Watermark()
+			transfer.Experiments()
+			for n, page := range w.store.pages {
+				for id, value := range page.entries {
+					to.store.texts[id] = w.store.texts[id]
+					require.NoError(t, transfer.Entry(id, w.store.pages[n].bucket, []byte(value), Found{}))
+				}
+			}
+			to.save()
+			return to
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, trialConfig(t, nil))
+			w.tick(day, [event.Inputs]bool{true, true, true})
+			at := event.Millis(day + 60_000) // selections and payoffs are not read as far
+			for i := range 20 {
+				w.ranked(fmt.Sprint("i-", i), "", at)
+			}
+			w.save()
+			w = change(w)
+			for range 2 {
+				w.start()
+				w.walkKnown()
+				w.save()
+			}
+			for i := range 20 {
+				sel := event.Selection{ID: []byte(fmt.Sprint("i-", i)), Item: []byte("a"), ByUtility: true}
+				if w.now = at; i%2 == 0 {
+					require.NoError(t, w.read(event.Selections, string(sel.ID), event.AppendSelection(nil, &sel), at))
+				} else {
+					w.worth(string(sel.ID), 1, at)
+				}
+			}
+			w.ranked("new", "", at)
+			w.pass(at + settled)
+			require.EqualValues(t, 20, w.m.Account().Selections.Joined)
+			totals := w.m.trials.all[0].sums.totals
+			require.EqualValues(t, 1, totals[0].N+totals[1].N)
+			require.Zero(t, totals[0].X+totals[1].X)
+		})
+	}
+}
+
 // sharedConfig is an experiment whose arms decide by the control's statistics, with a shadow on half of the impressions.
 func sharedConfig(t require.TestingT) Config {
 	cfg := trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) {

@@ -243,8 +243,14 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	}
 }
 
+// unit carries an entry's arm over, under a name that no arm has if the unit is withdrawn.
 func (t *Transfer) unit(e *entry) {
-	if e.arm != noArm {
-		e.arm = t.to.trials.arms.number(t.from.trials.arms.all[e.arm])
+	if e.arm == noArm {
+		return
 	}
+	id := t.from.trials.arms.all[e.arm]
+	if x, _ := t.from.trials.unitOf(e); x != nil {
+		id.arm += resetMark
+	}
+	e.arm = t.to.trials.arms.number(id)
 }

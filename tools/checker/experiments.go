@@ -221,7 +221,13 @@ func (st *state) storedArm(at int32) (k armKey) {
 	}
 	words = words[1+3*at:]
 	run, _ := strconv.ParseInt(words[1], 10, 32)
-	return armKey{words[0], int32(run), words[2]}
+	arm, _, _ := strings.Cut(words[2], "@")
+	return armKey{words[0], int32(run), arm}
+}
+
+// beganAgain reports whether an arm's run began here while units of it were there. Which of these began before is not known.
+func (st *state) beganAgain(k armKey) bool {
+	return strings.Contains(st.experiment("arms")+" ", fmt.Sprintf(" %s %d %s@", k.experiment, k.run, k.arm))
 }
 
 // compareArm checks that a pending entry has the arm of its ranking.
@@ -246,11 +252,12 @@ func (f *fold) checkExperiments() {
 		l := f.c.cfg.Learner(x.Control)
 		whole := f.state.runs(x) && l != nil && l.Aggregate != config.Sum // the worth of partial payoffs so far is not known here
 		for _, a := range x.Arms {
-			of := made(&f.arms, armKey{x.Name, int32(x.Run), a.Learner})
+			key := armKey{x.Name, int32(x.Run), a.Learner}
+			of := made(&f.arms, key)
 			verdict := f.state.experiment(x.Name + ":verdict:" + a.Learner)
 			f.out.must(experimentsVerdict, !of.tripped || strings.HasPrefix(verdict, fmt.Sprintf("1 %d ", x.Run)), x.Name+": "+a.Learner,
 				"a verdict, by which rankings go", strconv.Quote(verdict))
-			unknown := of.unknown || f.unordered > 0 || f.partial || len(f.c.configs) > 1
+			unknown := of.unknown || f.state.beganAgain(key) || f.unordered > 0 || f.partial || len(f.c.configs) > 1
 			want := armSums{of.units, of.worth, of.z, of.zx}
 			if exact && !unknown {
 				f.out.must(experimentsSums, sums[a.Learner].near(want), x.Name+": "+a.Learner, say("%+v", want), say("%+v", sums[a.Learner]))
