@@ -41,13 +41,17 @@ func newAttraction(nothing float64) *attraction {
 	a.table.ReplaceBy(func(sum, old, by policy.Sums) (policy.Sums, bool) { // of whole numbers, so nothing is rounded
 		return policy.Sums{N: sum.N - old.N + by.N, R: sum.R - old.R + by.R}, true
 	})
-	a.counts = tableColumn{newColumn(&a.table.Totals, format[policy.Sums]{
+	a.counts = tableColumn{newColumn(&a.table.Totals, attractionFormat()), a.table}
+	return a
+}
+
+func attractionFormat() format[policy.Sums] {
+	return format[policy.Sums]{
 		hash: hashAttraction, pooled: true, rests: true,
 		append: func(dst []byte, s policy.Sums) []byte { return words.Append(dst, ' ', int64(s.R), s.N-int64(s.R)) },
 		read:   readAttraction,
 		equal:  same[policy.Sums],
-	}), a.table}
-	return a
+	}
 }
 
 // tableColumn is a column of a table's sums. It is no evidence of payoffs, so an item is fresh in this table apart.

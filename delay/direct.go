@@ -138,11 +138,15 @@ func (d *Direct) Loaded() error {
 }
 
 // LearnAttraction makes a learner without state maximise payoff per impression. nothing is the normalised payoff of an impression without a
-// selection. Unselected then needs the ranking in its feedback. A policy that is not policy.Estimating ignores it.
+// selection. Unselected then needs the ranking in its feedback. A policy that is not policy.Estimating does not learn; shares learned under
+// another one stay as long as their items.
 func (d *Direct) LearnAttraction(nothing float64) {
 	if _, ok := d.ranker().(policy.Estimating); ok {
 		d.learnAttraction(nothing)
+		return
 	}
+	shares := newColumn(&policy.Totals[policy.Sums]{}, attractionFormat())
+	d.keepColumn(&shares)
 }
 
 // Forget implements ItemRemoving. The item's contribution to the effects of features stays.

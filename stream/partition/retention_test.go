@@ -381,3 +381,30 @@ func TestItemsStoredWithoutRetention(t *testing.T) {
 	w.save()
 	require.NotContains(t, w.store.items(t, "feed"), "old")
 }
+
+// TestItemsEndUnderAnotherPolicy: shares of selections end with their items, also while a policy that does not learn them is configured.
+func TestItemsEndUnderAnotherPolicy(t *testing.T) {
+	w := newWorld(t, endingConfig(t, delay.Silence{}))
+	pass := func(to event.Millis) {
+		w.tick(to, [event.Inputs]bool{true, true, true})
+		w.walk(10)
+	}
+	pass(day)
+	require.NoError(t, w.read(event.Impressions, "i", impression("i", "a", "b"), w.now))
+	pass(day + 200_000)
+	w.save()
+	require.NotEmpty(t, w.store.fields["feed:attraction"])
+	learns := w.cfg.Learners[0]
+	not := learns
+	not.New = func() delay.Learner {
+		d := delay.NewDirect(policy.NewUtility(), delay.Silence{Horizon: not.PayoffHorizon})
+		d.LearnAttraction(0)
+		return d
+	}
+	w.restart([]LearnerConfig{not})
+	pass(day + 3*testRetention)
+	require.NoError(t, w.read(event.Impressions, "j", impression("j", "c", "d"), w.now))
+	w.restart([]LearnerConfig{learns})
+	w.requireNothingOfEnded()
+	require.Zero(t, w.m.learners[0].delay.Status().Attraction.Impressions)
+}
