@@ -84,16 +84,17 @@ func NewPublishedReader(learners []LearnerConfig, names Names) *PublishedReader 
 // Hashes returns the names of the hashes from which the learners publish.
 func (r *PublishedReader) Hashes() []string { return r.hashes }
 
-// Read parses fields that a source has published, and sorts them into the order in which to take them in: items first, else by name, the
-// same for every reader. It sorts fields too. The result aliases their memory. Each unreadable field is left out and passed to failed.
+// Read parses fields that a source has published, and sorts them into the order in which to take them in, the same for every reader. Items
+// come first, then deletions, then the rest by name. It sorts fields too. The result aliases their memory. Each unreadable field is left out
+// and passed to failed.
 func (r *PublishedReader) Read(source int32, fields []state.Field, failed func(error)) []Published {
 	if !slices.IsSortedFunc(fields, byName) {
 		slices.SortStableFunc(fields, byName)
 	}
 	all := make([]Published, 0, len(fields))
-	for _, items := range []bool{true, false} {
+	for turn := range 3 {
 		for _, f := range fields {
-			if strings.HasSuffix(f.Hash, ":"+ItemsHash) != items {
+			if turnOf(&f) != turn {
 				continue
 			}
 			pub, err := r.read(source, f)
@@ -105,6 +106,17 @@ func (r *PublishedReader) Read(source int32, fields []state.Field, failed func(e
 		}
 	}
 	return all
+}
+
+// turnOf returns 0 for items, 1 for other deletions, else 2: an item that ends and is met again in one checkpoint has two numbers.
+func turnOf(f *state.Field) int {
+	switch {
+	case strings.HasSuffix(f.Hash, ":"+ItemsHash):
+		return 0
+	case f.Value == nil:
+		return 1
+	}
+	return 2
 }
 
 func byName(a, b state.Field) int {

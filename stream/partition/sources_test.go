@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,4 +55,32 @@ func TestWindowsArePooled(t *testing.T) {
 	for _, w := range theirs.Writes {
 		require.NotEqual(t, "feed:windows", w.Hash, "what others count is not stored as one's own")
 	}
+}
+
+// An item ends and is met again in one checkpoint. Readers take in the deletions of its old number before the values of its new one, though
+// "9" is behind "10".
+func TestPublished_DeletionsComeFirst(t *testing.T) {
+	cfg := testConfig()
+	cfg.Learners[0].New = thompsonAtOnce(t)
+	names := NewNameTable()
+	k, r := NewPooledState(cfg.Learners, names), NewPublishedReader(cfg.Learners, names)
+	update := func(fields ...state.Field) {
+		k.Update(1, r.Read(1, fields, func(err error) { require.NoError(t, err) }))
+		k.Commit()
+	}
+	row := func(no int) state.Field {
+		return state.Field{Hash: "feed:" + ItemsHash, Field: []byte("a"), Value: fmt.Appendf(nil, `{"no":%d,"n":0,"sum":0,"sumsq":0}`, no)}
+	}
+	flights := func(no, value string) state.Field {
+		f := state.Field{Hash: "feed:flights", Field: []byte(no)}
+		if value != "" {
+			f.Value = []byte(value)
+		}
+		return f
+	}
+	a := names.Numbers(nil, [][]byte{[]byte("a")})[0]
+	update(row(9), flights("9", "2"))
+	require.EqualValues(t, 2, k.globals["feed"].Evidence(a).W)
+	update(row(10), flights("9", ""), flights("10", "1"))
+	require.EqualValues(t, 1, k.globals["feed"].Evidence(a).W)
 }
