@@ -14,10 +14,10 @@ import (
 // as BOLD does. Numbers are decimal.
 type base struct {
 	Plain
-	policy   policy.Policy   // nil if BASE explores
-	explorer policy.Explorer // nil if it does not
-	windows  *windows        // for explorer
-	aim      []float64       // of explorer with windows folded to this length
+	policy   policy.Policy         // nil if BASE explores
+	explorer *policy.EpsilonGreedy // nil if it does not
+	windows  *windows              // for explorer
+	aim      []float64             // of explorer with windows folded to this length
 
 	table    *policy.Table
 	in       policy.Input // Table and InFlight are set once
@@ -54,7 +54,7 @@ func newBase(p policy.Policy) base {
 	return b
 }
 
-func newExploring(e policy.Explorer, w WindowsConfig) (base, error) {
+func newExploring(e *policy.EpsilonGreedy, w WindowsConfig) (base, error) {
 	b := newBase(nil)
 	b.explorer = e
 	return b, b.windows.configure(w)

@@ -28,7 +28,7 @@ var (
 func NewDirect(p policy.Policy, s Silence) *Direct { return direct(newBase(p), s) }
 
 // NewExploringDirect returns a learner with an exploring BASE, for given or learned windows. It fails with ErrWindows.
-func NewExploringDirect(e policy.Explorer, w WindowsConfig, s Silence) (*Direct, error) {
+func NewExploringDirect(e *policy.EpsilonGreedy, w WindowsConfig, s Silence) (*Direct, error) {
 	b, err := newExploring(e, w)
 	if err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func qpmd(b base) *QPMD {
 }
 
 // NewExploringQPMD returns a learner with an exploring BASE, for given or learned windows. It fails with ErrWindows.
-func NewExploringQPMD(e policy.Explorer, w WindowsConfig) (*QPMD, error) {
+func NewExploringQPMD(e *policy.EpsilonGreedy, w WindowsConfig) (*QPMD, error) {
 	b, err := newExploring(e, w)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,7 @@
 // hold the statistics. Configuration, commands and internal/lab read Specs.
 //
 // A Policy reads an Input: candidates in increasing utility, a Table of item statistics, and a Key for random numbers. It writes their
-// positions in the order shown. An Explorer does so too, but sometimes ranks at random. Both are for stochastic payoffs. Adversarial and
+// positions in the order shown. EpsilonGreedy does so too, but sometimes ranks at random. Both are for stochastic payoffs. Adversarial and
 // Robust write selection probabilities; package delay then draws a ranking by admissible.Sampler. From the paper are Elimination
 // (Algorithm 1) with Find-Permutation (Algorithm 2), ε-greedy (section 4.1), and OSMD (Algorithm 5).
 //

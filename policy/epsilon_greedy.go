@@ -2,21 +2,9 @@ package policy
 
 import "math"
 
-// Explorer is a policy that sometimes ranks at random, so that every candidate is selected with a known probability. It needs the
-// distribution of users' windows, folded to the list's length.
-type Explorer interface {
-	// Aim sets p, as long as q, to the selection probabilities of an exploring decision, for candidates in rising order of utility. p is in
-	// the admissible set of the folded windows q, and depends on q alone: callers may cache it.
-	Aim(q, p []float64, ws *Workspace)
-	// Explore ranks as Policy.Rank does, or explores with the aim of q, and returns which. Propensities, as long as dst, are set to the
-	// probabilities that dst[k] is selected, over exploration's random numbers and the window, given those that break ties. They add up to
-	// 1.
-	Explore(in *Input, q, aim []float64, ws *Workspace, dst []int32, propensities []float64) (explored bool)
-}
-
 // EpsilonGreedy is ε-greedy with uniform exploration (section 4.1). With probability ε_t it explores: the ranking is drawn so that every
 // candidate is selected with equal probability. Otherwise it ranks as greedy does (NewGreedy). For i.i.d. windows that admit uniform selection,
-// regret is O(T^{2/3}).
+// regret is O(T^{2/3}). It needs the distribution of users' windows, folded to the list's length.
 //
 // The paper mixes n permutations for lazy windows, q_1 ≥ q_2 ≥ …. Uniform selection is admissible more often: exactly if q_1+…+q_k ≥ k/n
 // for every k. Then one number draws the ranking from the comonotone coupling (admissible.Sampler). Lists shorter than the longest window
@@ -28,10 +16,9 @@ type EpsilonGreedy struct{ exploit *Index }
 
 var epsilonGreedySpec = Spec{Name: "egreedy", Colour: "#e92e67",
 	About:   "the paper's: the best so far, and now and then anything, equally often",
-	Explore: func(*Parameters) (Explorer, error) { return NewEpsilonGreedy(), nil }}
+	Explore: func(*Parameters) (*EpsilonGreedy, error) { return NewEpsilonGreedy(), nil }}
 
 var (
-	_ Explorer   = (*EpsilonGreedy)(nil)
 	_ Explainer  = (*EpsilonGreedy)(nil)
 	_ Estimating = (*EpsilonGreedy)(nil)
 )
@@ -52,10 +39,12 @@ const (
 	drawNumber
 )
 
-// Aim implements Explorer in O(n).
+// Aim sets p, as long as q, to the selection probabilities of an exploring decision, for candidates in rising order of utility, in O(n). p is
+// in the admissible set of the folded windows q, and depends on q alone: callers may cache it.
 func (*EpsilonGreedy) Aim(q, p []float64, ws *Workspace) { ws.solver.Explore(p, q) }
 
-// Explore implements Explorer in O(n).
+// Explore ranks as Policy.Rank does, or explores with the aim of q, and returns which, in O(n). Propensities, as long as dst, are set to the
+// probabilities that dst[k] is selected, over exploration's random numbers and the window, given those that break ties. They add up to 1.
 func (e *EpsilonGreedy) Explore(in *Input, q, aim []float64, ws *Workspace, dst []int32, propensities []float64) bool {
 	n := len(dst)
 	e.exploit.Rank(in, ws, dst)

@@ -30,7 +30,7 @@ type Reason struct {
 	BeatenBy int32
 }
 
-// Reasons explains a ranking of in by a policy or Explorer: by position in in.Items, and as a rule. Without an Explainer the rule
+// Reasons explains a ranking of in by a policy or EpsilonGreedy: by position in in.Items, and as a rule. Without an Explainer the rule
 // is empty, and Index, Lower and Upper are unset.
 func Reasons(ranker any, in *Input, ws *Workspace, order []int32) (why []Reason, rule string) {
 	why = make([]Reason, len(in.Items))

@@ -140,7 +140,7 @@ func (e *expectation) at(in *Input, k int32) (mean, weight float64) {
 	return e.mean(in, in.Items[k])
 }
 
-// Estimating is a Policy or an Explorer that decides by estimates of payoffs: Input.Known, or its belief's without one.
+// Estimating is a Policy or EpsilonGreedy that decides by estimates of payoffs: Input.Known, or its belief's without one.
 type Estimating interface {
 	// Belief returns the policy's payoff model, Unbelieving if it has none.
 	Belief() *Belief

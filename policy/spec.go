@@ -21,9 +21,9 @@ type Spec struct {
 	// One of these makes it: the first two for stochastic payoffs, the others for adversarial ones. The result has no state. They
 	// fail if a parameter is out of range.
 	Rank    func(*Parameters) (Policy, error)
-	Explore func(*Parameters) (Explorer, error)    // needs the distribution of windows
-	Oppose  func(*Parameters) (Adversarial, error) // likewise
-	Follow  func(*Parameters) (*Robust, error)     // likewise
+	Explore func(*Parameters) (*EpsilonGreedy, error) // needs the distribution of windows
+	Oppose  func(*Parameters) (Adversarial, error)    // likewise
+	Follow  func(*Parameters) (*Robust, error)        // likewise
 }
 
 // Parameters are the settings of policies.
