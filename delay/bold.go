@@ -87,7 +87,6 @@ func NewBOLD(c BOLDConfig) (*BOLD, error) {
 		return nil, fmt.Errorf("%w: ftrl is shifted where losses belong to items, and only there", ErrBOLD)
 	}
 	b := &BOLD{base: c.Base, index: c.Index, pool: newPool(c.MaxInstances)}
-	b.ws.Solver = &admissible.Solver{}
 	if err := b.windows.configure(c.Windows); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBOLD, err)
 	}

@@ -29,7 +29,7 @@ type slowBOLD struct {
 
 func newSlowBOLD(c BOLDConfig) *slowBOLD {
 	return &slowBOLD{c: c, outstanding: map[int32]int{}, vectors: map[[2]int32]*policy.Vector{},
-		sums: map[policy.Item]policy.Sums{}, ws: policy.AdversarialWorkspace{Solver: &admissible.Solver{}}}
+		sums: map[policy.Item]policy.Sums{}}
 }
 
 func (s *slowBOLD) choose() int32 {

@@ -175,7 +175,7 @@ func TestBOLD_OneInstanceWithoutDelayIsTheUndelayedLearner(t *testing.T) {
 		b := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: WindowsConfig{Given: geometricWindows(t)}}, n)
 		again := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: WindowsConfig{Given: geometricWindows(t)}}, n)
 		var v policy.Vector
-		ws := policy.AdversarialWorkspace{Solver: &admissible.Solver{}}
+		var ws policy.AdversarialWorkspace
 		q, p, order := geometricWindows(t).Fold(make([]float64, n)), make([]float64, n), make([]int32, n)
 		var sampler admissible.Sampler
 		var d, second Decision

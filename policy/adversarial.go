@@ -3,6 +3,8 @@ package policy
 import (
 	"math"
 	"slices"
+
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
 // Adversarial is an algorithm for payoffs that an opponent may choose (paper, section 4). Its state is in a Vector, so that one
@@ -24,20 +26,13 @@ type Adversarial interface {
 	Name() string
 }
 
-// Projector computes the point of C that both algorithms need. Solve fills p with argmin over p in C of ⟨g,p⟩ − (2/eta)·Σ√p_i. C =
-// {p in the simplex : p_1+…+p_k ≤ q_1+…+q_k for every k}. admissible.Solver implements it.
-type Projector interface {
-	Solve(p, g, q []float64, eta float64)
-}
-
 // AdversarialWorkspace is an Adversarial's memory and solver. Its owner passes it to one call at a time.
 type AdversarialWorkspace struct {
-	Solver Projector
-
-	g      []float64 // the linear term
-	now    []float64 // OSMD: the point at which a step starts
-	which  []int32   // positions: of unknown coordinates, or of those kept
-	kept   []float64 // OSMD: g, q and solution of those kept
+	solver admissible.Solver // of the point of C that both algorithms need
+	g      []float64         // the linear term
+	now    []float64         // OSMD: the point at which a step starts
+	which  []int32           // positions: of unknown coordinates, or of those kept
+	kept   []float64         // OSMD: g, q and solution of those kept
 	folded []float64
 	point  []float64
 	median []float64

@@ -29,7 +29,7 @@ func newOSMD(t testing.TB, horizon int64) *policy.OSMD {
 }
 
 func workspace() *policy.AdversarialWorkspace {
-	return &policy.AdversarialWorkspace{Solver: &admissible.Solver{}}
+	return &policy.AdversarialWorkspace{}
 }
 
 // geometric are windows with P(w) ∝ 0.7^w, folded for lists of n.

@@ -55,7 +55,7 @@ func (f *FTRL) Eta(rounds int64) float64 { return f.scale / math.Sqrt(1+float64(
 func (f *FTRL) Point(v *Vector, coordinates []int32, q, p []float64, ws *AdversarialWorkspace) {
 	ws.g = sized(ws.g, len(coordinates))
 	f.losses(v, coordinates, ws)
-	ws.Solver.Solve(p, ws.g, q, f.Eta(v.rounds))
+	ws.solver.Solve(p, ws.g, q, f.Eta(v.rounds))
 }
 
 func (f *FTRL) losses(v *Vector, coordinates []int32, ws *AdversarialWorkspace) {

@@ -68,7 +68,7 @@ func (o *OSMD) Point(v *Vector, coordinates []int32, q, p []float64, ws *Adversa
 	ws.g = sized(ws.g, n)
 	if len(ws.which) == n {
 		clear(ws.g)
-		ws.Solver.Solve(p, ws.g, q, 1)
+		ws.solver.Solve(p, ws.g, q, 1)
 		return
 	}
 	for _, k := range ws.which {
@@ -136,7 +136,7 @@ func inside(p, q []float64) bool {
 // solve solves for ws.g. If it is not whole, coordinates at infinity are left out.
 func (o *OSMD) solve(p, q []float64, eta float64, whole bool, ws *AdversarialWorkspace) {
 	if whole {
-		ws.Solver.Solve(p, ws.g, q, eta)
+		ws.solver.Solve(p, ws.g, q, eta)
 	} else {
 		o.solveKept(p, q, eta, ws)
 	}
@@ -163,11 +163,11 @@ func (o *OSMD) solveKept(p, q []float64, eta float64, ws *AdversarialWorkspace) 
 	m := len(ws.which)
 	if m == 0 || open > tolerance {
 		clear(ws.g)
-		ws.Solver.Solve(p, ws.g, q, eta)
+		ws.solver.Solve(p, ws.g, q, eta)
 		return
 	}
 	ws.point = sized(ws.point, m)
-	ws.Solver.Solve(ws.point, ws.kept, ws.folded, eta)
+	ws.solver.Solve(ws.point, ws.kept, ws.folded, eta)
 	clear(p)
 	for j, k := range ws.which {
 		p[k] = ws.point[j]

@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
 // The mirror map two items at a time is the mirror map.
@@ -92,7 +90,7 @@ func TestOSMD_StepsAsWrittenDown(t *testing.T) {
 		for k := range items {
 			items[k] = int32(k)
 		}
-		ws, slow := &AdversarialWorkspace{Solver: &admissible.Solver{}}, &AdversarialWorkspace{Solver: &admissible.Solver{}}
+		ws, slow := &AdversarialWorkspace{}, &AdversarialWorkspace{}
 		var v Vector
 		p, want := make([]float64, n), make([]float64, n)
 		for range 300 {
