@@ -11,6 +11,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // assets are all files of the page. Nothing is loaded from elsewhere.
@@ -80,6 +82,11 @@ func (b *Dashboard) Handler() http.Handler {
 	files, _ := assets.ReadDir("assets") // embedded
 	for _, f := range files {
 		content, _ := assets.ReadFile("assets/" + f.Name())
+		if f.Name() == "page.css" {
+			for _, k := range policy.Specs {
+				content = append(content, ":root { --"+k.Name+": "+k.Colour+"; }\n"...)
+			}
+		}
 		served, sum := zip(content), sha256.Sum256(content)
 		tag, at := `"`+hex.EncodeToString(sum[:8])+`"`, "GET /page/"+f.Name()
 		if f.Name() == "index.html" {

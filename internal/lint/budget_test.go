@@ -22,7 +22,7 @@ var rooms = map[string]int{
 	"docs":               20,
 	"internal":           7840,
 	"internal/admin":     3940,
-	"internal/dashboard": 1970,
+	"internal/dashboard": 1980,
 	"internal/evaluate":  2800,
 	"internal/joinedlog": 1700,
 	"internal/lab":       4380,

@@ -6,9 +6,8 @@ import {createCard, showCards} from "./rankings.js";
 import {earlyWords, firstFigure, gainOf} from "./sentence.js";
 import {count, decimal, percent, plural, signed, time} from "./words.js";
 
-const policies = ["moss", "thompson", "optimistic", "klucb", "greedy", "elimination", "egreedy", "ftrl", "osmd", "robust", "utility"];
-
-export const policyOf = l => policies.includes(l.policy) ? l.policy : "moss";
+// policyOf returns the name of a learner's colour, which page.css has of each policy of this worker.
+export const policyOf = l => getComputedStyle(document.documentElement).getPropertyValue("--" + l.policy) ? l.policy : "moss";
 
 const howWords = {
   means: "Ranking by clicks is ranking by utility, estimated from the favourites' payoffs per selection. The estimate is right if an item's mean payoff is the same in all impressions.",
