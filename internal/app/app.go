@@ -242,7 +242,7 @@ func TopicNames(cfg *config.Config) [event.Topics]string {
 func Formats(cfg *config.Config) (f event.Formats) {
 	names := [event.Inputs]config.Format{cfg.Kafka.Formats.Impressions, cfg.Kafka.Formats.Selections, cfg.Kafka.Formats.Payoffs}
 	for t, name := range names {
-		f[t] = map[config.Format]event.Form{config.JSON: event.JSON, config.Protobuf: event.Protobuf, config.Avro: event.Avro}[name]
+		f[t] = event.FormOf(string(name))
 	}
 	return f
 }

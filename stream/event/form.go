@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // Form is a record's format.
@@ -14,21 +15,21 @@ const (
 	Protobuf
 	Avro
 
-	Forms = 3
+	Forms = iota
 )
 
-// String returns the form's name in the configuration.
+// forms are the names in the configuration.
+var forms = []string{"json", "protobuf", "avro"}
+
 func (f Form) String() string {
-	switch f {
-	case JSON:
-		return "json"
-	case Protobuf:
-		return "protobuf"
-	case Avro:
-		return "avro"
+	if f < Forms {
+		return forms[f]
 	}
 	return fmt.Sprintf("form %d", uint8(f))
 }
+
+// FormOf returns the form of a name.
+func FormOf(name string) Form { return Form(slices.Index(forms, name)) }
 
 // Formats are the expected formats by topic. The zero value is JSON throughout.
 type Formats [Inputs]Form
