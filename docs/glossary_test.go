@@ -25,7 +25,7 @@ func TestTermsOfTheGlossaryAreNamesOfTheCode(t *testing.T) {
 		names := exported(t, dir)
 		assert.NotEmpty(t, names, "%s: there is no package %s", row[0], dir)
 		if named {
-			assert.Contains(t, names, member, "%s: %s has no such name", row[0], dir)
+			assert.True(t, names[member], "%s: %s has no name %s", row[0], dir, member) // of a thousand names
 		}
 	}
 }
