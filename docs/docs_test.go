@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
 	"github.com/ranker-worker/ranker-worker/internal/test/metricslist"
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -448,6 +449,14 @@ func properties(prefix string, schema map[string]any, into map[string]string) {
 		if items, ok := of["items"].(map[string]any); ok {
 			properties(prefix+name+"[].", items, into)
 		}
+	}
+}
+
+// TestHashesOfLearnersAreAllListed among the keys in Redis.
+func TestHashesOfLearnersAreAllListed(t *testing.T) {
+	page := read(t, "contribute/redis-keys.md")
+	for _, hash := range delay.EveryHash() {
+		assert.True(t, strings.Contains(page, ":"+hash+"`"), hash)
 	}
 }
 
