@@ -64,12 +64,12 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
 	to.value = e.appendTo(to.value[:0], a.pass, a.evidenceUntil())
-	r.Field(hashLearner, []byte(fieldSilence), to.value)
+	r.Field(HashLearner, []byte(fieldSilence), to.value)
 	if e.below > 0 {
 		to.value = e.appendBelow(to.value[:0])
-		r.Field(hashLearner, []byte(fieldBelow), to.value[1:])
+		r.Field(HashLearner, []byte(fieldBelow), to.value[1:])
 	} else if a.wroteBelow {
-		r.Field(hashLearner, []byte(fieldBelow), nil)
+		r.Field(HashLearner, []byte(fieldBelow), nil)
 	}
 	a.wroteBelow = e.below > 0
 }

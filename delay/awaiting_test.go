@@ -281,7 +281,7 @@ func TestDirect_UnpaidCountUpToTheOwnTick(t *testing.T) {
 	for _, now := range []int64{1<<30 + 1<<19, 1<<30 + 1<<19 + 1<<14, 1 << 31} {
 		ours.Advance(now)
 		store.harvest()
-		words := strings.Fields(store.hashes[hashLearner][fieldSilence])
+		words := strings.Fields(store.hashes[HashLearner][fieldSilence])
 		require.NotEmpty(t, words)
 		require.Equal(t, words[0], words[1], "up to the pass, behind which the global learner is ahead")
 	}

@@ -220,7 +220,7 @@ func (b *base) Evidence(i policy.Item) policy.Evidence { return b.table.Evidence
 func (b *base) LoadSums(i policy.Item, s policy.Sums) { b.table.Set(i, s) }
 
 func (b *base) Hashes() []string {
-	all := []string{hashLearner}
+	all := []string{HashLearner}
 	for _, h := range b.hashes {
 		all = append(all, h.about().Hash)
 	}
@@ -307,7 +307,7 @@ func (b *base) LoadField(hash string, field, value []byte) error {
 	err := errHash
 	if h := b.hash(hash); h != nil {
 		err = h.load(field, value, b.flights.Len())
-	} else if hash == hashLearner {
+	} else if hash == HashLearner {
 		err = errField
 		if load := b.singles[string(field)]; load != nil {
 			err = load(value)

@@ -22,7 +22,7 @@ const (
 const maxLength = 1 << 20
 
 func (b *BOLD) Hashes() []string {
-	return []string{hashInstances, hashRounds, hashVectors, hashWindows, hashLearner}
+	return []string{hashInstances, hashRounds, hashVectors, hashWindows, HashLearner}
 }
 
 func (b *BOLD) Harvest(r Recorder) {
@@ -88,7 +88,7 @@ func (b *BOLD) LoadField(hash string, field, value []byte) error {
 		err = b.loadBlock(field, value)
 	case hashWindows:
 		err = b.windows.load(field, value, len(b.sums))
-	case hashLearner:
+	case HashLearner:
 		if err = errField; string(field) == fieldWindows {
 			err = b.windows.loadEstimate(value)
 		}

@@ -57,9 +57,9 @@ func (u *contexts) harvestFit(r Recorder, to *writer) {
 	if u.unstored || u.model.Unstored() {
 		u.unstored = false
 		u.model.Stored()
-		r.Field(hashLearner, []byte(fieldFit), u.model.Append(u.appendGrouping(to.value[:0])))
+		r.Field(HashLearner, []byte(fieldFit), u.model.Append(u.appendGrouping(to.value[:0])))
 		if u.global == nil && u.looked != inflight.Never {
-			r.Field(hashLearner, []byte(fieldLooked), strconv.AppendInt(to.value[:0], u.looked, 10))
+			r.Field(HashLearner, []byte(fieldLooked), strconv.AppendInt(to.value[:0], u.looked, 10))
 		}
 	}
 }

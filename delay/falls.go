@@ -107,7 +107,7 @@ func (f *falls) harvest(r Recorder, to *writer) {
 		f.unstored = false
 		to.value = history.AppendNumbers(to.value[:0], f.begins, f.since, f.newest, f.left, f.found)
 		to.value = history.AppendNumbers(to.value, int64(f.item), int64(f.earlier.R), f.earlier.N)
-		r.Field(hashLearner, []byte(fieldFalls), to.value)
+		r.Field(HashLearner, []byte(fieldFalls), to.value)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestGrouping_IsStored(t *testing.T) {
 		load := func(fit bool) {
 			for hash, fields := range s.hashes {
 				for field, value := range fields {
-					if (hash == hashLearner) == fit {
+					if (hash == HashLearner) == fit {
 						require.NoError(t, again.LoadField(hash, []byte(field), []byte(value)))
 					}
 				}

@@ -31,11 +31,11 @@ func (q *QPMD) Harvest(r Recorder) {
 	}
 	q.storedHold = q.hold
 	if !q.hold.on {
-		r.Field(hashLearner, []byte(fieldHold), nil)
+		r.Field(HashLearner, []byte(fieldHold), nil)
 		return
 	}
 	q.value = words.Append(q.value[:0], ' ', int64(q.hold.item), q.hold.ref)
-	r.Field(hashLearner, []byte(fieldHold), q.value)
+	r.Field(HashLearner, []byte(fieldHold), q.value)
 }
 
 func (q *QPMD) harvestQueue(r Recorder, i policy.Item) {

@@ -20,7 +20,7 @@ func (r *Robust) Harvest(to Recorder) {
 	if r.unstored {
 		r.unstored = false
 		r.value = r.now().Append(r.value[:0])
-		to.Field(hashLearner, []byte(fieldLevels), r.value)
+		to.Field(HashLearner, []byte(fieldLevels), r.value)
 	}
 }
 

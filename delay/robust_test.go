@@ -213,7 +213,7 @@ func TestRobust_ReportsTheLevel(t *testing.T) {
 	s := newStore(r)
 	s.harvest()
 	loaded := plainRobust(t, 2)
-	require.NoError(t, loaded.LoadField(hashLearner, []byte(fieldLevels), []byte(s.hashes[hashLearner][fieldLevels])))
+	require.NoError(t, loaded.LoadField(HashLearner, []byte(fieldLevels), []byte(s.hashes[HashLearner][fieldLevels])))
 	changed.Changes = 0
 	require.Equal(t, changed, loaded.Status().Level)
 	require.EqualValues(t, 1, feed(200, 0.25).Changes, "a change is reported once")

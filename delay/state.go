@@ -15,8 +15,6 @@ import (
 // HashLearner holds a learner's single values, such as estimates.
 const HashLearner = "learner"
 
-const hashLearner = HashLearner
-
 // ErrState is wrapped by errors about stored state that the learner cannot have written.
 var ErrState = errors.New("delay: stored state is faulty")
 

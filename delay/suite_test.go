@@ -362,7 +362,7 @@ func TestLearners_StateOfAnotherPolicyIsTaken(t *testing.T) {
 			s.harvest()
 		}
 		require.NotEmpty(t, s.hashes[hashWindows])
-		require.NotEmpty(t, s.hashes[hashLearner])
+		require.NotEmpty(t, s.hashes[HashLearner])
 		for _, k := range []kind{plain, kindNamed(t, handling+"egreedy"), learned} {
 			other := k.make(t)
 			rapid.Check(t, func(t *rapid.T) { other = k.make(t); s.load(t, 3, other) })
@@ -391,8 +391,8 @@ var faultyFields = map[string][][]storedField{
 	hashAttraction: {
 		{{hashAttraction, "3", "1 1"}}, {{hashAttraction, "x", "1 1"}}, {{hashAttraction, "1", ""}}, {{hashAttraction, "1", "1"}}, {{hashAttraction, "1", "0 0"}},
 		{{hashAttraction, "1", "-1 1"}}, {{hashAttraction, "1", "1 01"}}, {{hashAttraction, "1", "1 1 1"}}, {{hashAttraction, "1", "1 1125899906842625"}},
-		{{hashLearner, "falls", ""}}, {{hashLearner, "falls", ":1:2:3:4:5:0:1"}}, {{hashLearner, "falls", "1:2:3:4:5:0:1:2"}},
-		{{hashLearner, "falls", ":1:2:3:4:5:-1:1:2"}}, {{hashLearner, "falls", ":1:2:3:4:5:0:3:2"}}, {{hashLearner, "falls", ":9007199254740993:2:3:4:5:0:1:2"}},
+		{{HashLearner, "falls", ""}}, {{HashLearner, "falls", ":1:2:3:4:5:0:1"}}, {{HashLearner, "falls", "1:2:3:4:5:0:1:2"}},
+		{{HashLearner, "falls", ":1:2:3:4:5:-1:1:2"}}, {{HashLearner, "falls", ":1:2:3:4:5:0:3:2"}}, {{HashLearner, "falls", ":9007199254740993:2:3:4:5:0:1:2"}},
 	},
 	hashMet: {
 		{{hashMet, "3", "1"}}, {{hashMet, "x", "1"}}, {{hashMet, "1", ""}}, {{hashMet, "1", "-1"}}, {{hashMet, "1", "01"}}, {{hashMet, "1", "1 1"}},
@@ -401,10 +401,10 @@ var faultyFields = map[string][][]storedField{
 		{{hashWindows, "1", "1"}}, {{hashWindows, "0:1:", "1"}}, {{hashWindows, "2:1:", "1"}}, {{hashWindows, "1:1:", "0"}},
 		{{hashWindows, "1:1001:", "1"}}, {{hashWindows, "1:1:", "99999999999999999"}}, {{hashWindows, "1:1:0", "1"}}, {{hashWindows, "1:1", "1"}},
 	},
-	hashLearner: {
-		{{hashLearner, "other", "1 1"}}, {{hashLearner, "looked", "x"}}, {{hashLearner, "windows", "1"}}, {{hashLearner, "windows", "x 1 0 0.5 0.5"}},
-		{{hashLearner, "windows", "1 x 0 0.5 0.5"}}, {{hashLearner, "windows", "1 1 0 0.5 0.6"}}, {{hashLearner, "windows", "1 1 1 0.5 0.5"}},
-		{{hashLearner, "windows", "1 1 x 0.5 0.5"}}, {{hashLearner, "windows", "1 1 0 1 0"}}, {{hashLearner, "windows", "1 1 0 NaN 1"}},
+	HashLearner: {
+		{{HashLearner, "other", "1 1"}}, {{HashLearner, "looked", "x"}}, {{HashLearner, "windows", "1"}}, {{HashLearner, "windows", "x 1 0 0.5 0.5"}},
+		{{HashLearner, "windows", "1 x 0 0.5 0.5"}}, {{HashLearner, "windows", "1 1 0 0.5 0.6"}}, {{HashLearner, "windows", "1 1 1 0.5 0.5"}},
+		{{HashLearner, "windows", "1 1 x 0.5 0.5"}}, {{HashLearner, "windows", "1 1 0 1 0"}}, {{HashLearner, "windows", "1 1 0 NaN 1"}},
 	},
 	hashOpen: {
 		{{hashOpen, "3", "1 1 1"}}, {{hashOpen, "x", "1 1 1"}}, {{hashOpen, "1", "0 0 0"}}, {{hashOpen, "1", "1 1"}}, {{hashOpen, "1", ""}},
@@ -424,7 +424,7 @@ var faultyFields = map[string][][]storedField{
 		{{hashLevels, "pass", "x"}}, {{hashLevels, "10", ""}}, {{hashLevels, "64", "10:5:1:1"}}, {{hashLevels, "x", "10:5:1:1"}},
 		{{hashLevels, "10", "11:5:1:1"}}, {{hashLevels, "10", "10:5:1"}}, {{hashLevels, "10", "10:5:0:1"}},
 		{{hashLevels, "10", "10:5:1:1"}, {hashLevels, "11", "11:2:1:1"}},
-		{{hashLearner, "levels", "1 1 1"}}, {{hashLearner, "levels", "0 0 0.5 NaN 0.5 1 0 10:0:0"}},
+		{{HashLearner, "levels", "1 1 1"}}, {{HashLearner, "levels", "0 0 0.5 NaN 0.5 1 0 10:0:0"}},
 	},
 	hashSettled: {
 		{{hashSettled, "1", "1"}}, {{hashSettled, "1", "1 -1"}}, {{hashSettled, "1", "1  1"}}, {{hashSettled, "3", "1 1"}},
@@ -438,9 +438,9 @@ var faultyFields = map[string][][]storedField{
 		{{hashAges, "10:5", ""}}, {{hashAges, "10:5", "10 1"}}, {{hashAges, "10:5", "10 -1:1"}}, {{hashAges, "10:5", "10 1:0"}},
 		{{hashAges, "46:99999999999", "10 1:1"}}, {{hashAges, "since", ""}}, {{hashAges, "since", "0"}}, {{hashAges, "since", "1 2 0"}},
 		{{hashAges, "since", "1 2 3 x"}}, {{hashAges, "since", "1 2 3 4 5"}},
-		{{hashLearner, "silence", "1 1"}}, {{hashLearner, "silence", "1 x 0.5"}}, {{hashLearner, "silence", "1 1 NaN"}},
-		{{hashLearner, "silence", "1 1 2"}}, {{hashLearner, "silence", "1 1 0.5 1 1"}},
-		{{hashLearner, "below", ""}}, {{hashLearner, "below", "0.5 0.5"}}, {{hashLearner, "below", "0.5 0.5 NaN"}}, {{hashLearner, "below", "2 0.5 1"}},
+		{{HashLearner, "silence", "1 1"}}, {{HashLearner, "silence", "1 x 0.5"}}, {{HashLearner, "silence", "1 1 NaN"}},
+		{{HashLearner, "silence", "1 1 2"}}, {{HashLearner, "silence", "1 1 0.5 1 1"}},
+		{{HashLearner, "below", ""}}, {{HashLearner, "below", "0.5 0.5"}}, {{HashLearner, "below", "0.5 0.5 NaN"}}, {{HashLearner, "below", "2 0.5 1"}},
 	},
 	hashCells: {
 		{{hashCells, "3", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "x", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "1", ""}}, {{hashCells, "1", "0 10:5:1:5:127:0:0"}},
@@ -460,14 +460,14 @@ var faultyFields = map[string][][]storedField{
 		{{hashLinear, "10:5", "0 01" + strings.Repeat(" 0", 14)}}, {{hashLinear, "10:5", "0 0" + strings.Repeat(" 0", 13) + " x"}},
 		{{hashLinear, "10:5", "0 0 x" + strings.Repeat(" 0", 13)}}, {{hashLinear, "10:5", "9223372036854775807 0" + strings.Repeat(" 0", 14)}},
 		{{hashLinear, "10:5", "0 170141183460469231731687303715884105728" + strings.Repeat(" 0", 14)}},
-		{{hashLearner, "fit", ""}}, {{hashLearner, "fit", "1 2 3"}},
-		{{hashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4" + strings.Repeat(" 0", 14)}}, {{hashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4" + strings.Repeat(" NaN", 14)}},
+		{{HashLearner, "fit", ""}}, {{HashLearner, "fit", "1 2 3"}},
+		{{HashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4" + strings.Repeat(" 0", 14)}}, {{HashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4" + strings.Repeat(" NaN", 14)}},
 	},
 	hashQueue: {
 		{{hashQueue, "1", "0.5"}}, {{hashQueue, "3:0", "0.5"}}, {{hashQueue, "-1:0", "0.5"}}, {{hashQueue, "1:00", "0.5"}},
 		{{hashQueue, "+1:0", "0.5"}}, {{hashQueue, "1:", "0.5"}}, {{hashQueue, "1:0", "NaN"}}, {{hashQueue, "1:0", "Inf"}},
 		{{hashQueue, "1:0", ""}},
-		{{hashLearner, "hold", "1"}}, {{hashLearner, "hold", "3 1"}}, {{hashLearner, "hold", "1 "}},
+		{{HashLearner, "hold", "1"}}, {{HashLearner, "hold", "3 1"}}, {{HashLearner, "hold", "1 "}},
 		{{hashQueue, "1:9223372036854775807", "0.5"}},
 		// Found in the end only: a payoff is missing, or came twice.
 		{{hashQueue, "1:0", "0.5"}, {hashQueue, "1:2", "0.5"}}, {{hashQueue, "1:1", "0.5"}, {hashQueue, "1:1", "0.5"}},
@@ -475,7 +475,7 @@ var faultyFields = map[string][][]storedField{
 	hashInstances: {
 		{{hashInstances, "1", "0"}}, {{hashInstances, "", "1"}}, {{hashInstances, "-1", "1"}}, {{hashInstances, "01", "1"}},
 		{{hashInstances, "2147483648", "1"}}, {{hashInstances, "1", "2147483648"}}, {{hashInstances, "1:2", "1"}},
-		{{hashLearner, "hold", "1 1"}},
+		{{HashLearner, "hold", "1 1"}},
 	},
 	hashRounds:  {{{hashRounds, "", "1"}}, {{hashRounds, "1", "0"}}, {{hashRounds, "1:", "1"}}, {{hashRounds, "x", "1"}}},
 	hashVectors: {{{hashVectors, "1:0", block(1, 1)}}, {{hashVectors, "1:0", block(1, math.NaN())}, {hashRounds, "1", "1"}}},
@@ -513,15 +513,15 @@ func FuzzLearners_LoadField(f *testing.F) {
 	all := kinds()
 	for k := range all {
 		for _, s := range []storedField{
-			{hashQueue, "1:0", "0.5"}, {hashFlights, "2", "3"}, {hashLearner, "hold", "2 77"},
+			{hashQueue, "1:0", "0.5"}, {hashFlights, "2", "3"}, {HashLearner, "hold", "2 77"},
 			{hashInstances, "1", "3"}, {hashRounds, "1", "7"}, {hashRounds, "1:3", "7"},
 			{hashVectors, "1:3:0", block(7, 0.5, 0.2, 0.3)}, {hashWindows, "2::3", "5"},
-			{hashLearner, "windows", "3 9 0.125 0.25 0.25 0.25 0.25"}, {hashOpen, "1", "2 99 9"}, {hashAges, "10:5", "10 0:1073741824"},
+			{HashLearner, "windows", "3 9 0.125 0.25 0.25 0.25 0.25"}, {hashOpen, "1", "2 99 9"}, {hashAges, "10:5", "10 0:1073741824"},
 			{hashRecent, "1", "10:5:3:7:2:5 12:30:6:99:0:7"}, {hashLevels, "10", "10:5:3:-777777777 10:30:6:99999999"},
 			{hashCells, "1", "1 127 1 2 3 10:5:1:9:127:5:-7:0"}, {hashCells, "1|2", "0 10:5:1:9:127:5:-7:0"}, {hashCategories, "1", "a"}, {hashLinear, "10:5", "3 1073741824 16129 -70000000000000000000 1 2 3 4 5 6 7 8 9 10 11 12"},
-			{hashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4 1 0 1 0 0 1 0 0 0 1 1 1 1 1"},
-			{hashLearner, "falls", ":-5:77:99:256:1:0:12:17"},
-			{hashLearner, "levels", "65536 7 0.5 0.5 0.25 0.5 8000 10:5:7 12:30:-99999999"},
+			{HashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4 1 0 1 0 0 1 0 0 0 1 1 1 1 1"},
+			{HashLearner, "falls", ":-5:77:99:256:1:0:12:17"},
+			{HashLearner, "levels", "65536 7 0.5 0.5 0.25 0.5 8000 10:5:7 12:30:-99999999"},
 		} {
 			f.Add(uint8(k), s.hash, s.name, s.value)
 		}

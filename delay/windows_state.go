@@ -34,7 +34,7 @@ func (w *windows) harvest(r Recorder, to *writer) {
 	if w.unwritten {
 		w.unwritten = false
 		to.value = w.appendEstimate(to.value[:0])
-		r.Field(hashLearner, []byte(fieldWindows), to.value)
+		r.Field(HashLearner, []byte(fieldWindows), to.value)
 	}
 }
 
