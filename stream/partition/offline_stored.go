@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -72,7 +73,12 @@ func ResetLearner(fields []state.Field, name string) (changes state.Changes, dro
 		if err != nil {
 			return changes, nil, "", err
 		}
-		was = name + resetMark + strconv.Itoa(int(stored.number))
+		for n := int(stored.number); ; n++ { // a reshard has given learners other numbers
+			was = name + resetMark + strconv.Itoa(n)
+			if !slices.ContainsFunc(fields, func(f state.Field) bool { return string(f.Field) == learnerPrefix+was }) {
+				break
+			}
+		}
 		changes.Writes = []state.Write{
 			{Hash: state.MetaHash, Field: field},
 			{Hash: state.MetaHash, Field: []byte(learnerPrefix + was), Value: f.Value},
