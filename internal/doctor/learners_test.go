@@ -71,6 +71,9 @@ func TestStoredLearners(t *testing.T) {
 		keep(0, task.StateLayout, "feed", own)
 		keep(1, task.StateLayout, "feed", own)
 		s.finds(t, doctor.Options{}, [2]string{"ok state", "stored: 2 partitions, with the learners of this file"})
+		keep(1, task.StateLayout, "feed@0", strings.Replace(own, `{}}`, `{"impressions.pending":7}}`, 1), "feed", strings.Replace(own, `"no":0`, `"no":1`, 1))
+		s.finds(t, doctor.Options{}, [2]string{"ok state", "stored: 2 partitions, with the learners of this file"}) // feed was reset
+		keep(1, task.StateLayout, "feed", own)
 
 		s.experiment = "{arms: {feed: 0.5, front: 0.5}, control: front}"
 		keep(0, task.StateLayout, "feed", own, "front", strings.Replace(own, `"no":0`, `"no":1`, 1))

@@ -20,11 +20,13 @@ type StoredLearner struct {
 	Pending     int64
 }
 
-// StoredLearners decodes the learner table from the fields of the hash "meta".
+// StoredLearners decodes the learner table from the fields of the hash "meta", without the names of impressions from before resets.
 func StoredLearners(fields []state.Field) (all []StoredLearner, err error) {
 	table, err := storedTable(fields)
 	for i := range table {
-		all = append(all, StoredLearner{table[i].name, table[i].fingerprint, table[i].ledger.now[impressionsPending]})
+		if s := &table[i]; !isBeforeReset(s.name) {
+			all = append(all, StoredLearner{s.name, s.fingerprint, s.ledger.now[impressionsPending]})
+		}
 	}
 	return all, err
 }
