@@ -118,6 +118,13 @@ func (b *book) written(c *call, err error) {
 	}
 }
 
+// has reports whether a call's impression is in the log.
+func (b *book) has(c *call) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return c.stands
+}
+
 // ranked stores a ranking, and passes it to its waiters.
 func (b *book) ranked(r *ranking) {
 	b.mu.Lock()

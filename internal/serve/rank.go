@@ -17,6 +17,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
+var errUnacknowledged = errors.New("not acknowledged within serve.timeout")
+
 // statusGone is the status of an answer to a client that has gone.
 const statusGone = 499
 
@@ -132,6 +134,9 @@ func (s *Service) await(ctx context.Context, a *asked, c *call, timeout <-chan t
 				s.work.Go(func() { s.lookBack(a) })
 			}
 		case <-timeout:
+			if !s.book.has(c) {
+				return s.substitute(a, unwritten, errUnacknowledged)
+			}
 			return s.substitute(a, late, nil)
 		case <-ctx.Done():
 			return answer{status: statusGone}

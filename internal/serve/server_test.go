@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -15,18 +16,29 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
+// TestAwait_NamesTheCause: while Kafka hangs it is not the workers that are late.
+func TestAwait_NamesTheCause(t *testing.T) {
+	for want, to := range map[cause]*log{late: {}, unwritten: {gate: make(chan struct{})}} {
+		s := newTestService(t, to)
+		a := &asked{id: "1", items: []string{"a"}}
+		_, c, _ := s.book.join(a.id, a.value, time.Now())
+		s.work.Go(func() { s.give(c, a) })
+		if want == late {
+			s.work.Wait() // it is written
+		}
+		timeout := make(chan time.Time, 1)
+		timeout <- time.Now()
+		answer := s.await(t.Context(), a, c, timeout)
+		require.Contains(t, string(answer.body), `"substitute":true`)
+		require.Equal(t, 1., testutil.ToFloat64(s.opt.Metrics.substitutes.WithLabelValues(string(want))), want)
+		s.writer.close()
+		s.work.Wait()
+	}
+}
+
 // TestRun_ASecondSignalCutsWritesOff: an impression whose client has its answer waits for a broker that hangs.
 func TestRun_ASecondSignalCutsWritesOff(t *testing.T) {
-	cfg, _, err := config.Load("x", []byte(`{kafka: {brokers: ["127.0.0.1:1"], group: g}, redis: {url: "redis://127.0.0.1:1/0"},
-		serve: {listen: "127.0.0.1:0"}, learners: {feed: {payoff_horizon: 1h}}}`), func(string) (string, bool) { return "", false })
-	require.NoError(t, err)
-	topics := [event.Topics]string{"i", "s", "p", "r"}
-	b, err := broker.New(broker.Options{Brokers: cfg.Kafka.Brokers, Group: "g", Topics: topics, DLQSuffix: "-d"})
-	require.NoError(t, err)
-	defer b.Close()
-	s, err := New(cfg, b, topics, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry())})
-	require.NoError(t, err)
-	s.writer = newWriter(&log{gate: make(chan struct{})}, one)
+	s := newTestService(t, &log{gate: make(chan struct{})})
 	a := &asked{id: "1"}
 	_, c, _ := s.book.join(a.id, a.value, time.Now())
 	s.work.Go(func() { s.give(c, a) })
@@ -41,4 +53,19 @@ func TestRun_ASecondSignalCutsWritesOff(t *testing.T) {
 	require.NoError(t, server.Run(drain, force))
 	require.Less(t, time.Since(start), writeAttempt)
 	require.Error(t, c.err, "it is not written")
+}
+
+// newTestService writes to a log, and reads nothing.
+func newTestService(t *testing.T, to *log) *Service {
+	cfg, _, err := config.Load("x", []byte(`{kafka: {brokers: ["127.0.0.1:1"], group: g}, redis: {url: "redis://127.0.0.1:1/0"},
+		serve: {listen: "127.0.0.1:0"}, learners: {feed: {payoff_horizon: 1h}}}`), func(string) (string, bool) { return "", false })
+	require.NoError(t, err)
+	topics := [event.Topics]string{"i", "s", "p", "r"}
+	b, err := broker.New(broker.Options{Brokers: cfg.Kafka.Brokers, Group: "g", Topics: topics, DLQSuffix: "-d"})
+	require.NoError(t, err)
+	t.Cleanup(b.Close)
+	s, err := New(cfg, b, topics, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry())})
+	require.NoError(t, err)
+	s.writer = newWriter(to, one)
+	return s
 }

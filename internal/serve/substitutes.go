@@ -11,8 +11,8 @@ type cause string
 
 const (
 	late      cause = "late"      // it was written, and its ranking did not come in time
-	unwritten cause = "unwritten" // Kafka refused it
-	crowded   cause = "crowded"   // serve.concurrency impressions were being written
+	unwritten cause = "unwritten" // Kafka refused it, or has not acknowledged it in time
+	crowded   cause = "crowded"   // as many bytes as are allowed wait to be written
 )
 
 var causes = []cause{late, unwritten, crowded}
