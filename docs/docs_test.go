@@ -299,6 +299,9 @@ func sources(t *testing.T, dir string) string {
 	return all.String()
 }
 
+// joined are sources with strings in one piece that go over several lines.
+func joined(text string) string { return regexp.MustCompile(`" ?\+\s+"`).ReplaceAllString(text, "") }
+
 // found are the matches of a pattern's first group in a text, at least least times: or the pattern is out of date.
 func found(t *testing.T, text, pattern string, least int) []string {
 	t.Helper()
@@ -315,7 +318,6 @@ func found(t *testing.T, text, pattern string, least int) []string {
 func TestStopReasonsHaveRunbooks(t *testing.T) {
 	said := sources(t, "../stream/task") + sources(t, "../stream/partition") + sources(t, "../state")
 	reasons := found(t, said, `Stop\w+\s+StopReason = "(\w+)"`, 10)
-	joined := regexp.MustCompile(`" ?\+\s+"`).ReplaceAllString(said, "") // strings that go over several lines
 	page := read(t, "runbooks/stopped.md")
 	var listed, errors []string
 	for _, section := range strings.Split(page, "\n## ")[1:] {
@@ -332,13 +334,17 @@ func TestStopReasonsHaveRunbooks(t *testing.T) {
 		assert.NotEmpty(t, row[2], row)
 	}
 	for _, words := range errors {
-		assert.True(t, strings.Contains(joined, words), "nothing in the code says %q", words)
+		assert.True(t, strings.Contains(joined(said), words), "nothing in the code says %q", words)
+	}
+	for _, words := range found(t, page, "- .*`(it [^`]+)`", 2) {
+		assert.Contains(t, sources(t, "../stream"), words)
 	}
 	slices.Sort(listed)
 	assert.Equal(t, reasons, listed)
 }
 
-// TestWaitsHaveRunbooks: each request that a task may wait with has a section, and nothing else has.
+// TestWaitsHaveRunbooks: each request that a task may wait with has a section, and nothing else has. The errors of sections are words that
+// the code says.
 func TestWaitsHaveRunbooks(t *testing.T) {
 	said := sources(t, "../stream/task")
 	doing := found(t, said, `\b(?:ask\(t, |deliver\(|failed\()"([^"]+)"`, 10)
@@ -351,8 +357,17 @@ func TestWaitsHaveRunbooks(t *testing.T) {
 			doing[i] += "<topic>"
 		}
 	}
+	page := read(t, "runbooks/waiting.md")
+	said = joined(said + sources(t, "../stream/partition") + sources(t, "../stream/broker") + sources(t, "../state/redisstore") + sources(t, "../state"))
+	for _, row := range tables(t, page, "error contains") {
+		for _, words := range code(row[0]) {
+			if strings.Contains(words, " ") && !strings.Contains(words, "…") {
+				assert.Contains(t, said, words)
+			}
+		}
+	}
 	var listed []string
-	for _, m := range regexp.MustCompile("(?m)^### `?([^`\n]+)").FindAllStringSubmatch(read(t, "runbooks/waiting.md"), -1) {
+	for _, m := range regexp.MustCompile("(?m)^### `?([^`\n]+)").FindAllStringSubmatch(page, -1) {
 		listed = append(listed, m[1])
 	}
 	slices.Sort(doing)
@@ -389,7 +404,8 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 
 // TestLogMessagesAreAllListed, those of level debug apart.
 func TestLogMessagesAreAllListed(t *testing.T) {
-	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker") + sources(t, "../internal/serve") + sources(t, "../internal/tracing")
+	said := joined(sources(t, "../stream") + sources(t, "../cmd/ranker-worker") + sources(t, "../internal/serve") + sources(t, "../internal/tracing") +
+		sources(t, "../internal/dashboard"))
 	messages := found(t, said, `\.(?:Info|Warn|Error)\("([^"]+)"[,)]`, 8)
 	messages = append(messages, found(t, said, `&waitKind\{"([^"]+)"`, 5)...)
 	said = sources(t, "../stream/task")

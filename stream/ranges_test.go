@@ -19,7 +19,7 @@ func TestRangeWarnings_OnceAnHourOfEventTime(t *testing.T) {
 	w := rangeWarnings{hourly{}}
 	said := func(watermark int64, c partition.UserModel, gone bool) bool {
 		out.Reset()
-		w.say(log, &task.Status{Watermark: watermark, Learners: []partition.LearnerStatus{{Name: "feed", Gone: gone, UserModel: c}}})
+		w.say(log, &task.Status{Watermark: watermark, Learners: []partition.LearnerStatus{{Name: "feed", Gone: gone, UserModel: c, PayoffMin: -20, PayoffMax: 180}}})
 		return strings.Contains(out.String(), "learner=feed payoffs=")
 	}
 	wide := partition.UserModel{Payoffs: 1000, Least: 0.25, Most: 0.34}
@@ -30,4 +30,5 @@ func TestRangeWarnings_OnceAnHourOfEventTime(t *testing.T) {
 	require.False(t, said(warnEvery, wide, false))
 	require.True(t, said(warnEvery+1, wide, false))
 	require.Contains(t, out.String(), "payoff_range")
+	require.Contains(t, out.String(), "least=30 most=48", "in the unit of payoff_range")
 }

@@ -143,8 +143,8 @@ type rangeWarnings struct{ hourly }
 
 func (w rangeWarnings) say(log *slog.Logger, s *task.Status) {
 	for l := range w.faulty(s, func(l *partition.LearnerStatus) bool { return l.UserModel.RangeTooWide() }) {
-		log.Warn("payoffs span a tenth of payoff_range or less, which slows learning down: set payoff_range to their span, then run "+
-			"state reset, since the statistics use the present range",
-			"learner", l.Name, "payoffs", l.UserModel.Payoffs, "least", l.UserModel.Least, "most", l.UserModel.Most)
+		raw := func(x float64) float64 { return l.PayoffMin + x*(l.PayoffMax-l.PayoffMin) }
+		log.Warn("payoffs span a tenth of payoff_range or less, which slows learning down: set a narrower one, and run state reset",
+			"learner", l.Name, "payoffs", l.UserModel.Payoffs, "least", raw(l.UserModel.Least), "most", raw(l.UserModel.Most))
 	}
 }
