@@ -195,7 +195,7 @@ func (d *decoder) checkGuard(s *section, x *Experiment, c *Config) {
 		s.fault("guard", "period: never has no bounds to go by: users who keep their arm are not independent")
 	}
 	if l := c.Learner(x.Control); l != nil && l.PayoffHorizon > slowGuard {
-		s.warn("guard", "units count when their payoff_horizon is over: it knows nothing of the last %s", FormatDuration(l.PayoffHorizon))
+		s.warn("guard", "stops no arm in the first %s: it needs units whose payoff_horizon is over", FormatDuration(l.PayoffHorizon))
 	}
 }
 
