@@ -105,10 +105,13 @@ func tooManyFeatures() *Fault {
 	return faultf(WrongFeatures, "features has more than %d numbers", MaxFeatures).at("features")
 }
 
-// protoFeatures appends numbers of a list, packed or single.
+// protoFeatures appends numbers of a list, packed or single. A list may come in any number of pieces: only one that is not read last is copied.
 func (d *Decoder) protoFeatures(have []float64, f *protoField) ([]float64, *Fault) {
-	start := len(d.numbers)
-	d.numbers = append(d.numbers, have...)
+	start := len(d.numbers) - len(have)
+	if len(have) > 0 && (start < 0 || &d.numbers[start] != &have[0]) {
+		start = len(d.numbers)
+		d.numbers = append(d.numbers, have...)
+	}
 	switch {
 	case f.wire == protowire.Fixed64Type && len(have) < MaxFeatures:
 		d.numbers = append(d.numbers, math.Float64frombits(f.bits))

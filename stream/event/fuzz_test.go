@@ -108,11 +108,14 @@ func seeds(f *testing.F, templates ...string) {
 }
 
 // FuzzMemory: a new decoder never takes more memory than a value's length allows; it believes no count or nesting
-// that the value claims.
+// that the value claims. A list in many pieces takes no more than one in one.
 func FuzzMemory(f *testing.F) {
 	seeds(f, `{"impression_id":"i-1","learner":"feed","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}`, sampleRanking)
 	f.Add([]byte("i-1"), append([]byte(`{"impression_id":"i-1","candidates":[`), bytes.Repeat([]byte(`{"item":"a"},`), 5000)...))
 	f.Add([]byte("i-1"), append([]byte(`{"impression_id":"i-1","x":`), bytes.Repeat([]byte(`[`), 60_000)...))
+	numbers := string(make([]byte, 8*event.MaxFeatures))
+	f.Add([]byte("i-1"), append(message(1, "i-1", 4, message(1, "a"), 7, numbers), bytes.Repeat(message(7, ""), 5000)...))
+	f.Add([]byte("i-1"), message(1, "i-1", 4, append(message(1, "a", 4, numbers), bytes.Repeat(message(4, ""), 5000)...)))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		took := memcap.Allocated(func() {
 			d := event.NewDecoder(event.Limits{MaxCandidates: 1 << 30, MaxRecordBytes: 1 << 30}).WithContext()
@@ -120,6 +123,7 @@ func FuzzMemory(f *testing.F) {
 			_ = d.Selection(new(event.Selection), key, value)
 			_ = d.Payoff(new(event.Payoff), key, value)
 			_ = d.Ranking(new(event.Ranking), value)
+			_ = d.ImpressionIn(new(event.Impression), key, event.Content{Form: event.Protobuf, Value: value})
 		})
 		require.LessOrEqual(t, took, uint64(256<<10+400*(len(key)+len(value))))
 	})
