@@ -299,6 +299,23 @@ func TestRead_References(t *testing.T) {
 	require.Len(t, i.Candidates, 2)
 }
 
+// Features of null only take no bytes, so a short record could hold any number of them in each candidate.
+func TestRead_FeaturesOfNullOnly(t *testing.T) {
+	const schema = `{"type":"record","name":"I","fields":[{"name":"impression_id","type":"string"},{"name":"candidates","type":{"type":"array","items":
+		{"type":"record","name":"C","fields":[{"name":"item","type":"string"},{"name":"features","type":{"type":"array","items":"null"}}]}}}]}`
+	r, _ := start(t, map[string]string{"/schemas/ids/7": answer(schema, "")})
+	r.context = true
+	candidates := make([]any, 500)
+	for i := range candidates {
+		candidates[i] = map[string]any{"item": "a", "features": make([]any, 4096)}
+	}
+	value := written(t, schema, map[string]any{"impression_id": "i-1", "candidates": candidates})
+	_, f, err := r.one(t, event.Impressions, value)
+	require.NoError(t, err)
+	require.Less(t, memcap.Allocated(func() { _, _, _ = r.one(t, event.Impressions, value) }), uint64(1<<20), "of %d bytes", len(value))
+	require.Equal(t, event.UnfitSchema, f.Reason)
+}
+
 // No count in a record is believed.
 func TestRead_HostileRecordsAreCheap(t *testing.T) {
 	const schema = `{"type":"record","name":"I","fields":[{"name":"x","type":{"type":"array","items":"null"}},{"name":"impression_id","type":"string"},

@@ -77,6 +77,12 @@ func readerType(theirs *avro.SchemaField, ours event.Field) (any, error) {
 	case event.Texts:
 		return object{"type": "array", "items": "string"}, nil
 	case event.Features:
+		if theirs != nil {
+			list := defined(present(&theirs.Type))
+			if list.Items != nil && defined(list.Items).Type == "null" { // they take no bytes, so that a short record could hold any number
+				return nil, errors.New(ours.Name + " is an array of null only")
+			}
+		}
 		return object{"type": "array", "items": []string{"null", "double"}}, nil
 	case event.Time:
 		unit := "timestamp-millis"
