@@ -57,7 +57,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if file := (*fs.PathError)(nil); errors.As(err, &file) && file.Op == "open" {
 		text = strings.Replace(text, file.Error(), fmt.Sprintf("%s cannot be opened: %v", file.Path, file.Err), 1)
 	}
-	fmt.Fprintf(stderr, "ranker-worker: %s\n", text)
+	fmt.Fprintf(stderr, "ranker-worker: %s\n", visible(text))
 	return exitFault
 }
 

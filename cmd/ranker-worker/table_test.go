@@ -1,10 +1,15 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 // TestTable: numbers, intervals and missing ones stand to the right, texts to the left, and no line ends with spaces.
@@ -24,4 +29,15 @@ func TestTable(t *testing.T) {
 	b.Reset()
 	new(table).write(&b, "  ")
 	assert.Empty(t, b.String())
+}
+
+// TestShow_NamesControlNoTerminal: names are those that producers have sent. In a report they neither control the terminal nor begin a row.
+func TestShow_NamesControlNoTerminal(t *testing.T) {
+	r := &admin.Report{Group: "g", Learners: []admin.LearnerReport{{Learner: "feed", Items: []admin.ItemReport{{Item: "a\x1b]0;b\ac\u009b\u202ed\ne"}, {Item: "über\u00a0café"}}}}}
+	var out strings.Builder
+	c := &call{cmd: &cobra.Command{}}
+	c.cmd.SetOut(&out)
+	require.NoError(t, c.show(r, func(w io.Writer) { printReport(w, r, 20) }))
+	assert.Contains(t, out.String(), `  a\x1b]0;b\ac\u009b\u202ed\ne  `)
+	assert.Contains(t, out.String(), "  über\u00a0café  ")
 }

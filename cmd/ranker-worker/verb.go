@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -140,8 +142,22 @@ func (c *call) show(result any, print func(io.Writer)) error {
 		}
 	} else {
 		print(&b)
+		b = *bytes.NewBufferString(visible(b.String()))
 	}
 	return c.write(b.Bytes())
+}
+
+// visible escapes characters that control a terminal, except line feeds and tabs: names in reports are those that producers have sent.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 func (c *call) write(text []byte) error {
@@ -223,9 +239,9 @@ func yesFlag(cmd *cobra.Command, yes *bool, usage string) {
 // table prints rows in aligned columns: numbers to the right, the first column and other texts to the left. The first row is the head.
 type table struct{ rows [][]string }
 
-// row adds a row. Tabs separate its cells.
+// row adds a row. Tabs separate its cells. A line feed in a name does not begin another row.
 func (t *table) row(format string, args ...any) {
-	t.rows = append(t.rows, strings.Split(fmt.Sprintf(format, args...), "\t"))
+	t.rows = append(t.rows, strings.Split(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", `\n`), "\t"))
 }
 
 // isNumber matches numbers, intervals, and the signs of missing ones.
