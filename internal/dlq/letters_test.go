@@ -357,3 +357,22 @@ func TestHint(t *testing.T) {
 	require.Contains(t, dlq.TimestampHint(time.UnixMilli(1732183200)), "seconds where Kafka takes milliseconds")
 	require.Empty(t, dlq.TimestampHint(time.Now()))
 }
+
+// TestReplay_PartitionIsGone: a record of a partition that its topic does not have goes to that of its key, and holds back no other.
+func TestReplay_PartitionIsGone(t *testing.T) {
+	p := open(t, testenv.Embedded(t))
+	at := time.Now()
+	letter := func(partition string, key []byte, value string) {
+		p.write("-p.dlq", 0, kafka.Record{Time: at, Key: some(key), Value: some([]byte(value)), Headers: []kafka.Header{
+			{Key: "__streams.errors.exception", Value: []byte("wrong_type")}, {Key: "__streams.errors.topic", Value: []byte(p.group + "-p")},
+			{Key: "__streams.errors.partition", Value: []byte(partition)}, {Key: "__streams.errors.offset", Value: []byte("5")}}})
+	}
+	letter("7", []byte("i-1"), "a")
+	letter("-1", nil, "b")
+	p.refused("-p", 1, 0, "wrong_type", at, []byte("i-2"), []byte("c"))
+	q := all
+	q.Do = true
+	require.Equal(t, 3, p.replay(q).Sent)
+	require.Len(t, append(p.reads("-p", 0), p.reads("-p", 1)...), 3)
+	require.Equal(t, 3, p.replay(q).Before)
+}

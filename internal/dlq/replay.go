@@ -126,9 +126,15 @@ func (s *sending) sends(one *record) bool {
 	return (one.at.Partition == s.at || one.at.Partition == s.key) && contentOf(one.key, one.value) == s.content
 }
 
+// exists reports whether the topic still has the partition of the letter's record: it may have been made again with fewer, and headers of
+// letters can be forged.
+func exists(l *Letter, partitions int) bool {
+	return l.Of.Partition >= 0 && l.Of.Partition < partitions
+}
+
 // byKey returns the partition of a letter's key; without a key, that of its record.
 func byKey(l *Letter, partitions int) int {
-	if len(l.Key) == 0 {
+	if len(l.Key) == 0 && exists(l, partitions) {
 		return l.Of.Partition
 	}
 	return int(state.PartitionOf(l.Key, partitions))
@@ -252,7 +258,7 @@ func (b *Box) send(ctx context.Context, q *Query, input string, partitions int, 
 	for i := range all {
 		l := &all[i]
 		p := l.Of.Partition
-		if q.ByKey {
+		if q.ByKey || !exists(l, partitions) {
 			p = byKey(l, partitions)
 		}
 		one := kafka.Record{Time: l.Time, Headers: []kafka.Header{{Key: headerReplay, Value: []byte(l.Letter.String())}}}
