@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -56,6 +55,7 @@ type Reader struct {
 	units   config.Range
 	index   map[string]int // of the header's candidates
 	numbers map[string]int32
+	met     []int   // by number: the last line with the name among its candidates
 	items   []int32 // of the header's candidates
 	scratch []int32
 	last    time.Time
@@ -165,7 +165,7 @@ func (r *Reader) number(name string) int32 {
 	i, ok := r.numbers[name]
 	if !ok {
 		i = int32(len(r.numbers))
-		r.numbers[name] = i
+		r.numbers[name], r.met = i, append(r.met, 0)
 	}
 	return i
 }
@@ -177,12 +177,14 @@ func (r *Reader) candidates(row *Row) error {
 	} else {
 		row.Items = r.scratch[:0]
 		for k, name := range row.Candidates {
-			if row.Items = append(row.Items, r.number(name)); name == row.Action {
+			i := r.number(name)
+			if row.Items = append(row.Items, i); name == row.Action {
 				row.At, known = k, true
 			}
-			if slices.Contains(row.Items[:k], row.Items[k]) {
+			if r.met[i] == r.line {
 				return r.Fault("candidate %q is there twice", name)
 			}
+			r.met[i] = r.line
 		}
 		r.scratch = row.Items
 	}

@@ -3,8 +3,10 @@ package flatlog
 import (
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,4 +85,19 @@ func TestTargetsInCSV(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string][]float64{"new": {0.9, 0.1}}, rows[0].Targets)
 	require.Equal(t, "top", rows[0].Slot)
+}
+
+// TestRow_OfManyCandidates: reading a row takes time in proportion to its candidates.
+func TestRow_OfManyCandidates(t *testing.T) {
+	var names []string
+	for i := range 400_000 {
+		names = append(names, strconv.Itoa(i))
+	}
+	all, began := strings.Join(names, "|"), time.Now()
+	rows, err := readAll("action,candidates,payoff,propensity\n7," + all + ",1,0.5\n7," + all + ",1,0.5\n")
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+	require.Less(t, time.Since(began), 15*time.Second)
+	_, err = readAll("action,candidates,payoff,propensity\n7," + all + "|7,1,0.5\n")
+	require.ErrorContains(t, err, `candidate "7" is there twice`)
 }
