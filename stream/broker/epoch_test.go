@@ -188,6 +188,8 @@ func TestLeaderThatWasDeposed(t *testing.T) {
 	p, topic := c.Partition(0), c.Topic(event.Payoffs)
 	_, err := fetchOnce(t, p, event.Payoffs, 0, 1000)
 	require.NoError(t, err)
+	due := *c.metadataCache.due.Load()
+	require.NotEqual(t, due.Round(0), due, "a wall clock that is set back would put it off")
 	old := c.metadataCache.last.Load().topics[topic].leaders[0].broker
 	env.Fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		env.Fake.KeepControl()

@@ -43,7 +43,7 @@ type metadataCache struct {
 	asking chan struct{} // has room for one, and is full while a request is under way
 	last   atomic.Pointer[metadata]
 	maxAge time.Duration
-	due    atomic.Int64 // when to read them again, in nanoseconds since the Unix epoch
+	due    atomic.Pointer[time.Time] // when to read them again, by the monotonic clock; set before last
 }
 
 // outdated drops metadata that led to an error, unless newer ones have been read.
@@ -53,7 +53,7 @@ func (l *metadataCache) outdated(seen *metadata) { l.last.CompareAndSwap(seen, n
 // still answers causes no error.
 func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	if l := c.metadataCache.last.Load(); l != nil {
-		if time.Now().UnixNano() >= c.metadataCache.due.Load() {
+		if !time.Now().Before(*c.metadataCache.due.Load()) {
 			c.metadataCache.inBackground(func() {
 				ctx, cancel := context.WithTimeout(c.ctx, c.o.DialTimeout)
 				defer cancel()
@@ -89,7 +89,8 @@ func (l *metadataCache) inBackground(ask func()) {
 // fetchMetadata asks a broker. kafka-go would answer from a cache of its own.
 func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
 	age := c.metadataCache.maxAge/2 + rand.N(c.metadataCache.maxAge/2) // workers that start together spread
-	c.metadataCache.due.Store(time.Now().Add(age).UnixNano())
+	due := time.Now().Add(age)
+	c.metadataCache.due.Store(&due)
 	l, err := c.askMetadata(ctx, nil, false)
 	if err == nil {
 		c.metadataCache.last.Store(l)
