@@ -32,7 +32,7 @@ func (c *cache) Token(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	now := c.now()
+	now := c.now().Round(0) // the wall clock, which goes on while a machine is suspended
 	if now.Before(c.renew) {
 		return c.held.value, nil
 	}

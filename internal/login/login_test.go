@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/segmentio/kafka-go"
@@ -189,6 +190,24 @@ func TestCache(t *testing.T) {
 	c.turn <- struct{}{}
 	_, err = c.Token(ended)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestCache_Suspended: while a machine sleeps its monotonic clock may stand still, and a token ends nevertheless.
+func TestCache_Suspended(t *testing.T) {
+	now, n := time.Now(), 0
+	c := newCache(func(context.Context) (token, error) {
+		n++
+		return token{fmt.Sprint(n), now.Add(100 * time.Second)}, nil
+	}, func() time.Time { return now })
+	first, err := c.Token(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "1", first)
+	const second = 1 << 30 // of the wall clock, in a time that has a monotonic reading too
+	*(*uint64)(unsafe.Pointer(&now)) += 100 * second
+	require.WithinDuration(t, time.Now().Add(100*time.Second).Round(0), now.Round(0), 50*time.Second)
+	next, err := c.Token(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "2", next)
 }
 
 // TestAWS: the token is a URL signed by Signature Version 4, recomputed here, with the environment's credentials and
