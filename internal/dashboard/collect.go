@@ -149,7 +149,7 @@ func (l *Learner) merge(o *Learner) {
 	l.Queued += o.Queued
 	l.Instances += o.Instances
 	if o.OnHold > 0 {
-		l.OnHold, l.HoldItem = l.OnHold+o.OnHold, o.HoldItem
+		l.OnHold, l.HoldItem = l.OnHold+o.OnHold, cmp.Or(o.HoldItem, l.HoldItem) // an unserved worker names none
 	}
 	if o.Undecided >= 0 {
 		l.Undecided = max(0, l.Undecided) + o.Undecided

@@ -39,6 +39,8 @@ func TestAnUnservedPage(t *testing.T) {
 	served.tick(time.Now())
 	served.show(t.Context())
 
+	own := served.opt.Source.(*worker).seen[1].Status
+	own.Learners[0].OnHold, own.Learners[0].HoldItem = true, "ours"
 	w := busy("w-2")
 	s := w.seen[1].Status
 	s.Learners[0].OnHold, s.Learners[0].HoldItem = true, "held"
@@ -51,6 +53,7 @@ func TestAnUnservedPage(t *testing.T) {
 	require.Zero(t, w.looks)
 	require.Empty(t, b.others)
 	require.Empty(t, b.known.rankings)
+	served.tick(time.Now())
 	served.show(t.Context())
 	require.Len(t, served.others, 1)
 	of := served.others[0]
@@ -59,4 +62,7 @@ func TestAnUnservedPage(t *testing.T) {
 	require.Empty(t, of.DeadLetters)
 	require.Equal(t, 1, of.Learners[0].OnHold)
 	require.Empty(t, of.Learners[0].HoldItem)
+	all := page(t, served).Learners[0]
+	require.Equal(t, 2, all.OnHold)
+	require.Equal(t, "ours", all.HoldItem)
 }

@@ -136,7 +136,7 @@ function moreFigures(l, page) {
   }
   if (l.delay === "qpmd") {
     figures.push({name: "Payoffs in queues", value: count(l.queued), note: "wait until the policy requests them"});
-    figures.push({name: "On hold", value: l.on_hold ? plural(l.on_hold, "partition") : "no", note: l.on_hold ? "for a payoff of " + l.hold_item : "no partition waits for a payoff"});
+    figures.push({name: "On hold", value: l.on_hold ? plural(l.on_hold, "partition") : "no", note: l.on_hold ? "for a payoff" + (l.hold_item ? " of " + l.hold_item : "") : "no partition waits for a payoff"});
   }
   if (l.undecided_pairs > 0) figures.push({name: "Order of utilities", value: plural(l.undecided_pairs, "pair"), note: "undecided"});
   return figures;
