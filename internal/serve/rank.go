@@ -144,9 +144,9 @@ func (s *Service) await(ctx context.Context, a *asked, c *call, timeout <-chan t
 	}
 }
 
-// lookBack searches the log for an old ranking. After an error the answer is a substitute.
+// lookBack searches the log for an old ranking, at most until the service ends. After an error the answer is a substitute.
 func (s *Service) lookBack(a *asked) {
-	if found, err := s.search(context.Background(), s.lookBacks, a.id, a.time); err == nil && found != nil {
+	if found, err := s.search(s.answers, s.lookBacks, a.id, a.time); err == nil && found != nil {
 		s.book.ranked(found)
 	}
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // TestAwait_NamesTheCause: while Kafka hangs it is not the workers that are late.
 func TestAwait_NamesTheCause(t *testing.T) {
 	for want, to := range map[cause]*log{late: {}, unwritten: {gate: make(chan struct{})}} {
-		s := newTestService(t, to)
+		s := newTestService(t, "127.0.0.1:1", to)
 		a := &asked{id: "1", items: []string{"a"}}
 		_, c, _ := s.book.join(a.id, a.value, time.Now())
 		s.work.Go(func() { s.give(c, a) })
@@ -36,9 +37,23 @@ func TestAwait_NamesTheCause(t *testing.T) {
 	}
 }
 
+// TestRun_LooksBackNoLonger: a search for an old ranking, at a broker that hangs, ends with the service.
+func TestRun_LooksBackNoLonger(t *testing.T) {
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer hangs.Close()
+	s := newTestService(t, hangs.Addr().String(), &log{})
+	s.work.Go(func() { s.lookBack(&asked{id: "1"}) })
+	running, stop := context.WithCancel(t.Context())
+	stop()
+	start := time.Now()
+	s.Run(running)
+	require.Less(t, time.Since(start), requestLimit/2)
+}
+
 // TestRun_ASecondSignalCutsWritesOff: an impression whose client has its answer waits for a broker that hangs.
 func TestRun_ASecondSignalCutsWritesOff(t *testing.T) {
-	s := newTestService(t, &log{gate: make(chan struct{})})
+	s := newTestService(t, "127.0.0.1:1", &log{gate: make(chan struct{})})
 	a := &asked{id: "1"}
 	_, c, _ := s.book.join(a.id, a.value, time.Now())
 	s.work.Go(func() { s.give(c, a) })
@@ -56,8 +71,8 @@ func TestRun_ASecondSignalCutsWritesOff(t *testing.T) {
 }
 
 // newTestService writes to a log, and reads nothing.
-func newTestService(t *testing.T, to *log) *Service {
-	cfg, _, err := config.Load("x", []byte(`{kafka: {brokers: ["127.0.0.1:1"], group: g}, redis: {url: "redis://127.0.0.1:1/0"},
+func newTestService(t *testing.T, address string, to *log) *Service {
+	cfg, _, err := config.Load("x", []byte(`{kafka: {brokers: ["`+address+`"], group: g}, redis: {url: "redis://127.0.0.1:1/0"},
 		serve: {listen: "127.0.0.1:0"}, learners: {feed: {payoff_horizon: 1h}}}`), func(string) (string, bool) { return "", false })
 	require.NoError(t, err)
 	topics := [event.Topics]string{"i", "s", "p", "r"}
