@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/fetch"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
@@ -66,7 +68,20 @@ func Open(cfg *config.Config) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Box{client: b.Kafka(), broker: b, topics: cfg.Kafka.Topics}, nil
+	client := b.Kafka()
+	client.Transport = quotas{client.Transport}
+	return &Box{client: client, broker: b, topics: cfg.Kafka.Topics}, nil
+}
+
+// quotas adds the error task.Throttled. kafka-go takes an answer without topics, from a broker over a quota, for a missing topic.
+type quotas struct{ kafka.RoundTripper }
+
+func (q quotas) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
+	res, err := q.RoundTripper.RoundTrip(ctx, addr, req)
+	if f, ok := res.(*fetch.Response); ok && len(f.Topics) == 0 && f.ThrottleTimeMs > 0 {
+		return nil, task.Throttled(time.Duration(f.ThrottleTimeMs) * time.Millisecond)
+	}
+	return res, err
 }
 
 func (b *Box) Close() { b.broker.Close() }

@@ -3,10 +3,12 @@ package dlq_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/dlq"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // post is a box with its topics, of two partitions each.
@@ -219,6 +222,31 @@ func TestTailFollows(t *testing.T) {
 	require.Equal(t, "b", <-got)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// TestThrottled: over a quota the broker answers without topics. Reads wait its pause out, however long.
+func TestThrottled(t *testing.T) {
+	env := testenv.Embedded(t)
+	p := open(t, env)
+	at := p.refuse("-i", 1, "wrong_type", time.Now(), []byte("k"), []byte("one"))
+	var throttle atomic.Int32
+	env.Fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		env.Fake.KeepControl()
+		if throttle.Add(-1) < 0 {
+			return nil, nil, false
+		}
+		res := req.ResponseKind().(*kmsg.FetchResponse)
+		res.ThrottleMillis = 300
+		return res, nil, true
+	})
+	throttle.Store(1)
+	l, err := p.box.Find(t.Context(), dlq.At{Topic: p.group + "-i", Partition: 1, Offset: at})
+	require.NoError(t, err)
+	throttle.Store(1)
+	_, _, _, err = p.box.Original(t.Context(), l)
+	pause, ok := errors.AsType[task.Throttled](err)
+	require.True(t, ok, err)
+	require.EqualValues(t, 300*time.Millisecond, pause)
 }
 
 // TestReplay sends each once, unchanged, and reports the skipped ones.
