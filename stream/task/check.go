@@ -76,11 +76,12 @@ func (t *Task) checkWitness(cut cutPositions, k int, again bool, done func()) {
 	}
 	next := func() { t.checkWitness(cut, k+1, again, done) }
 	w := cut.witnesses[k]
+	doing := fmt.Sprintf("reading the last record read of %s[%d] again", t.cfg.TopicNames[w.topic], t.cfg.Partition)
 	if !t.cfg.reads(w.topic) || w.Offset < 0 || w.Offset < t.acq.facts.Topics[w.topic].LogStart {
+		t.failures.clear(doing)
 		next()
 		return
 	}
-	doing := fmt.Sprintf("reading the last record read of %s[%d] again", t.cfg.TopicNames[w.topic], t.cfg.Partition)
 	it := t.fetchFrom(w.topic, w.Offset)
 	it.MaxBytes = 1
 	t.read(doing, callTimeout+t.cfg.FetchWait, it, func(f *Fetched, err error) {

@@ -197,6 +197,30 @@ func TestWitness_NothingRead(t *testing.T) {
 	require.NoError(t, checkLog(d.w, false))
 }
 
+// TestWitness_Deleted: a record that retention deletes, while its read fails, is not read again. The failure is over.
+func TestWitness_Deleted(t *testing.T) {
+	d := served(t, nil)
+	d.start()
+	until := d.w.mono + 5*time.Second
+	d.shell = func(s shell) Shell { return slowTier{s, until} }
+	read := int64(-1)
+	d.hold = func(e Effect) bool {
+		switch e := e.(type) {
+		case Fetch:
+			if e.MaxBytes == 1 && e.Topic == event.Impressions {
+				read = e.Offset
+			}
+		case Describe:
+			d.w.logStart[event.Impressions] = read + 1
+		}
+		return false
+	}
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Stopped || d.w.mono > until && d.idle() }))
+	require.Equal(t, Running, d.p.task.Phase())
+	require.EqualValues(t, 4, read)
+	require.NoError(t, d.p.task.Status().Err)
+}
+
 // TestWitness_CutOffDuringACheck: a log that loses its end after it was described has no record at the witness. The next description shows it.
 func TestWitness_CutOffDuringACheck(t *testing.T) {
 	d := served(t, nil)
