@@ -63,7 +63,7 @@ func runGenerate(c *call, opt generate.Options, lasts time.Duration) error {
 		ctx, cancel = context.WithTimeout(ctx, lasts)
 		defer cancel()
 	}
-	err = generate.Run(ctx, cfg, opt)
+	err = c.ended(generate.Run(ctx, cfg, opt))
 	switch {
 	case errors.Is(err, generate.ErrUnknownLearner):
 		return usageError{err}
