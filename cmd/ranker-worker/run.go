@@ -118,8 +118,8 @@ func whatIsMissing(err error, file string) error {
 	return err
 }
 
-// signals returns two contexts: drain is done at the first SIGINT or SIGTERM, which is logged, or with ctx; force at the second. A signal
-// that came during the start has ended ctx, and counts.
+// signals returns two contexts: drain is done at the first SIGINT or SIGTERM, which is logged, or with ctx; force at the second. The third
+// ends the process. A signal that came during the start has ended ctx, and counts.
 func signals(ctx context.Context, log *slog.Logger) (drain, force context.Context, stop func()) {
 	got := make(chan os.Signal, 2)
 	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
@@ -136,6 +136,7 @@ func signals(ctx context.Context, log *slog.Logger) (drain, force context.Contex
 		}
 		select {
 		case <-got:
+			signal.Stop(got)
 			cancelForce()
 		case <-done:
 		}
