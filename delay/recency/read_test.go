@@ -346,6 +346,23 @@ func TestRead_WhatIsSilentCounts(t *testing.T) {
 	}
 }
 
+// TestWalk_Within: a selection in flight is within its bucket's row, and not within the next one's.
+func TestWalk_Within(t *testing.T) {
+	k := learns(t, 1)
+	first := k.grid.BucketOf(0, 1_000_000)
+	next := k.grid.BucketOf(first.End(), 1_000_000)
+	require.Equal(t, first.End(), next.Start())
+	w := k.walk(Item{Rows: Rows{{Bucket: first, Sum: Selections{Payoffs: history.Payoffs{N: 2}}}, {Bucket: next, Sum: Selections{Payoffs: history.Payoffs{N: 3}}}},
+		Silent: []Silent{{first, policy.Evidence{W: 1}}}})
+	var weights []float64
+	var within []bool
+	for s := w.next(); s != nil; s = w.next() {
+		weights, within = append(weights, s.W), append(within, s.within)
+	}
+	require.Equal(t, []float64{3, 2, 1}, weights)
+	require.Equal(t, []bool{false, true, false}, within)
+}
+
 // levels0 is the level of the first block.
 func (k *knowledge) levels0() float64 { return k.Estimate.levels.of[0].level }
 

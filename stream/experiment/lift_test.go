@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/policy/confidence"
 )
 
 // play is a run of an experiment: units in cohorts, which partitions fold, with payoffs of 1 whose chance drifts, and is by lift higher in
@@ -125,7 +127,8 @@ func TestBoundsByHand(t *testing.T) {
 	l := e.Lift(0, totals)
 	require.EqualValues(t, 800, l.Units)
 	require.InDelta(t, s/800, l.Estimate, 1e-12)
-	// Two arms are compared: α is 0.05/2, and both sides share it.
+	// Two arms are compared: α is 0.05/2, and both sides share it. A unit of the smaller arm weighs most.
+	require.Equal(t, confidence.New(Alpha/2, 1/e.rivals[0].control, viewed*(1/e.rivals[0].arm+1/e.rivals[0].control)), e.rivals[0].bound)
 	half := e.rivals[0].bound.Bound(v) / 800
 	require.InDelta(t, max(-1, s/800-half), l.Lower, 1e-12)
 	require.InDelta(t, min(1, s/800+half), l.Upper, 1e-12)

@@ -231,6 +231,38 @@ func TestCheck(t *testing.T) {
 	require.InDelta(t, 0.1, m.Check().Share, 0.04)
 }
 
+// TestCheck_ByHand: an item is selected too often at the top of a list that it leads alone, and as seldom where another leads below. Selections by
+// chance would be 50 of each 100.
+func TestCheck_ByHand(t *testing.T) {
+	r := &Rows{}
+	for k := range 100 {
+		often, seldom := -1, -1
+		if k < 80 {
+			often = 0
+		}
+		if k < 20 {
+			seldom = 0
+		}
+		r.Add(Shown(nil, []int32{0, 1}, []int32{1, 0}), often)
+		r.Add(Shown(nil, []int32{0, 1, 2}, []int32{1, 0, 2}), seldom)
+	}
+	m := &Model{Q: []float64{0.5, 0.5}, Taken: []float64{0.5, 0.5, 0.5}, share: []int32{0, 1, 2}, rows: r, seen: map[int][]float64{}}
+	m.prepare()
+	const squares = 2 * 30 * 30 / 50.
+	require.InDelta(t, math.Sqrt((squares-2)/100), m.Check().Share, 1e-9)
+	require.InDelta(t, (squares-2)/2, m.Check().Deviations, 1e-9)
+}
+
+// TestGroups: items selected equally often are in groups by their probability.
+func TestGroups(t *testing.T) {
+	r := &Rows{}
+	for k := range 40 {
+		r.Add(Shown(nil, []int32{int32(k % groups)}, []int32{0}), 0)
+	}
+	m := &Model{Taken: []float64{0.4, 0.1, 0.3, 0.2}, share: []int32{0, 1, 2, 3}}
+	require.Equal(t, []int{3, 0, 2, 1}, m.groups(r))
+}
+
 // TestEstimate_Own: the log's own ranking has the log's payoff, to the last bit, and the fit does not enter.
 func TestEstimate_Own(t *testing.T) {
 	u := &planted{q: []float64{0.5, 0.3, 0.2}, noise: 0.1, taken: []float64{0.2, 0.5, 0.9, 0.4}}
@@ -238,7 +270,7 @@ func TestEstimate_Own(t *testing.T) {
 	r := u.rows(rng, 2000)
 	m := r.Fit(3, nil)
 	e := m.Estimate(int(r.total))
-	paid := 0.0
+	paid, selections := 0.0, 0.0
 	for range 500 {
 		items, order := some(rng, 4, 3)
 		shown := Shown(nil, items, order)
@@ -252,6 +284,7 @@ func TestEstimate_Own(t *testing.T) {
 		if selected >= 0 {
 			y := rng.Float64()
 			paid += y
+			selections++
 			at := slices.Index(order, int32(selected))
 			e.Paid(s, shown, at, shown, at, within, y)
 		}
@@ -263,6 +296,8 @@ func TestEstimate_Own(t *testing.T) {
 	require.Zero(t, got.Ratio)
 	require.Equal(t, 1.0, got.MaxWeight)
 	require.Zero(t, got.Unsupported)
+	require.InDelta(t, selections, got.MeanWeight*got.Effective, 1e-9, "all weigh 1")
+	require.InDelta(t, math.Abs(selections-got.Effective)/math.Sqrt(got.Effective), got.Unbalanced, 1e-9)
 }
 
 // TestEstimate_Nothing: no figure of a ranking by which nothing is found is NaN.
