@@ -127,10 +127,7 @@ func (r *record) header(key string) (value []byte, ok bool) {
 	return nil, false
 }
 
-const (
-	fetchBytes = 1 << 20
-	fetchWait  = 500 * time.Millisecond
-)
+const fetchBytes, fetchWait = 1 << 20, 500 * time.Millisecond
 
 // fetch reads once from an offset, and returns the next one: the same if there is nothing yet. Control records only move that.
 func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64) (all []record, next int64, err error) {

@@ -60,7 +60,7 @@ type Service struct {
 	unready    map[string]string // parts that are not ready, with reasons
 	asked      chan struct{}     // closed once Kafka has been asked for partitions
 	answers    context.Context   // done once there are none to give
-	answered   func()
+	endAnswers func()
 	owning     map[int32]*owners // of the partitions' rankings
 }
 
@@ -77,7 +77,7 @@ func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt 
 		guard: g, substitutes: &substitutes{log: opt.Logger, metrics: opt.Metrics, known: map[cause]*spell{}},
 		slots: make(chan struct{}, cfg.Serve.Concurrency), bodies: semaphore.NewWeighted(max(mostBodies, cfg.Serve.MaxBodyBytes)),
 		searches: make(chan struct{}, mostSearches), lookBacks: make(chan struct{}, mostSearches), owning: map[int32]*owners{}, unready: map[string]string{"Kafka": "has not been asked yet"}, asked: make(chan struct{})}
-	s.answers, s.answered = context.WithCancel(context.Background())
+	s.answers, s.endAnswers = context.WithCancel(context.Background())
 	for i := range cfg.Learners {
 		l := &cfg.Learners[i]
 		s.learners[l.Name] = l
@@ -142,13 +142,12 @@ const watchEvery = 10 * time.Second
 func (s *Service) Run(ctx context.Context) {
 	var tails sync.WaitGroup
 	defer func() {
-		s.answered()
+		s.endAnswers()
 		s.work.Wait()
 		s.writer.close()
 		tails.Wait()
 	}()
-	said := ""
-	started := 0
+	said, started := "", 0
 	answered := sync.OnceFunc(func() { close(s.asked) })
 	defer answered()
 	for {
