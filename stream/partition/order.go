@@ -128,8 +128,20 @@ func (g *Log) Begin(offsets [event.Inputs]int64, known bool) {
 	g.steps.read()
 }
 
-// Steps returns the steps since the last ranking or order record, as in a header; see ParseSteps.
-func (g *Log) Steps() []byte { return g.steps.appendHeader(nil) }
+// Unranked returns the number of records by topic that a loaded state has stepped since its last ranking or order record. If these steps
+// state their beginning, it is returned, too. It fails with ErrSteps.
+func (g *Log) Unranked() (stepped [event.Inputs]int64, begin *InputStep, err error) {
+	_, steps, err := ParseSteps(nil, g.steps.appendHeader(nil))
+	for i := range steps {
+		switch s := &steps[i]; {
+		case s.Kind == StepTake:
+			stepped[s.Topic] += s.N
+		case s.Kind == StepRead && i == 0:
+			begin = s
+		}
+	}
+	return stepped, begin, err
+}
 
 // Gaps returns how often this machine had to leave observations out of headers. It is not part of the state.
 func (g *Log) Gaps() int64 { return g.seen.gaps }

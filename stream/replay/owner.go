@@ -113,19 +113,11 @@ func (p *replayed) load(cfg *partition.Config, alone bool) error {
 
 // whereLoaded finds the loaded state's progress towards its next ranking.
 func (p *replayed) whereLoaded() error {
-	_, steps, err := partition.ParseSteps(nil, p.machine.Steps())
+	done, anchor, err := p.machine.Unranked()
 	if err != nil {
 		return notExact("%v", err)
 	}
-	p.loaded = loaded{first: true}
-	for i := range steps {
-		if s := &steps[i]; s.Kind == partition.StepTake {
-			p.loaded.done[s.Topic] += s.N
-		}
-	}
-	if len(steps) > 0 && steps[0].Kind == partition.StepRead {
-		p.loaded.anchor = &steps[0]
-	}
+	p.loaded = loaded{first: true, done: done, anchor: anchor}
 	return nil
 }
 

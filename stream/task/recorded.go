@@ -25,20 +25,9 @@ type recordedSteps struct {
 
 // newRecordedSteps starts from the loaded state's steps towards its next ranking.
 func newRecordedSteps(m *partition.Machine, orderUnknown bool) (r recordedSteps, err error) {
-	_, steps, err := partition.ParseSteps(nil, m.Steps())
-	if err != nil {
-		return r, err
-	}
 	r.orderUnknown = orderUnknown
-	for i := range steps {
-		if s := &steps[i]; s.Kind == partition.StepTake {
-			r.done[s.Topic] += s.N
-		}
-	}
-	if len(steps) > 0 && steps[0].Kind == partition.StepRead {
-		r.anchor = &steps[0]
-	}
-	return r, nil
+	r.done, r.anchor, err = m.Unranked()
+	return r, err
 }
 
 // begin starts the steps of the next decision; header is nil if it has none. at are the topics' positions.
