@@ -85,27 +85,34 @@ type SourceChange struct {
 	At     SourceAt
 }
 
-// ObservationReader reads the headers of observations.
-type ObservationReader struct {
+// observationReader reads the headers of observations.
+type observationReader struct {
 	binaryReader
 	visits  int   // left of the current token
 	ends    bool  // of visits without a kept offset
 	records int64 // stepped since the last observation
 }
 
-// NewSeenReader reads one header, or several joined in order.
-func NewSeenReader(header []byte) *ObservationReader {
-	return &ObservationReader{binaryReader: binaryReader{rest: header}}
+// ReadSeen reads one header, or several joined in order. If it fails with ErrSeen, it returns the observations before.
+func ReadSeen(header []byte) (all []Observation, err error) {
+	r := observationReader{binaryReader: binaryReader{rest: header}}
+	for {
+		s, ok := r.next()
+		if !ok {
+			return all, r.failure(ErrSeen)
+		}
+		all = append(all, s)
+	}
 }
 
-// Next returns the next observation; ok is false at the end. It fails with ErrSeen.
-func (r *ObservationReader) Next() (s Observation, ok bool, err error) {
+// next returns the next observation; ok is false at the end, or at an error.
+func (r *observationReader) next() (s Observation, ok bool) {
 	for r.visits == 0 && len(r.rest) > 0 && r.rest[0]>>5 == seenRecords {
 		_, n := r.token()
 		r.records += n
 	}
 	if r.visits == 0 && len(r.rest) == 0 {
-		return s, false, r.failure(ErrSeen)
+		return s, false
 	}
 	s.Records, r.records = r.records, 0
 	if r.visits > 0 {
@@ -114,11 +121,11 @@ func (r *ObservationReader) Next() (s Observation, ok bool, err error) {
 	} else {
 		r.observation(&s)
 	}
-	return s, r.err == nil, r.failure(ErrSeen)
+	return s, r.err == nil
 }
 
 // token reads a token's kind and number.
-func (r *ObservationReader) token() (kind byte, n int64) {
+func (r *observationReader) token() (kind byte, n int64) {
 	b := r.byte()
 	kind, n = b>>5, int64(b&31)
 	if n == severalBytes && kind != seenVisits && kind != seenEnds && kind != seenNote {
@@ -128,7 +135,7 @@ func (r *ObservationReader) token() (kind byte, n int64) {
 }
 
 // observation reads one of another kind than seenRecords.
-func (r *ObservationReader) observation(s *Observation) {
+func (r *observationReader) observation(s *Observation) {
 	switch kind, n := r.token(); kind {
 	case seenWatermark:
 		s.Kind, s.By = SeenWatermark, n
@@ -150,7 +157,7 @@ func (r *ObservationReader) observation(s *Observation) {
 }
 
 // ascending reads n ascending numbers.
-func (r *ObservationReader) ascending(n int64) (all []int) {
+func (r *observationReader) ascending(n int64) (all []int) {
 	for last := int64(-1); n > 0 && r.err == nil; n-- {
 		if last += r.uvarint() + 1; last > math.MaxInt16 {
 			r.fail("estimate %d", last)
@@ -160,7 +167,7 @@ func (r *ObservationReader) ascending(n int64) (all []int) {
 	return all
 }
 
-func (r *ObservationReader) visit(s *Observation) {
+func (r *observationReader) visit(s *Observation) {
 	if r.ends {
 		s.Kind = SeenEnd
 		copy(s.End[:], r.bytes(int64(len(s.End))))
@@ -169,7 +176,7 @@ func (r *ObservationReader) visit(s *Observation) {
 	s.Kind, s.Offset = SeenVisit, r.varint()
 }
 
-func (r *ObservationReader) sources() (all []SourceChange) {
+func (r *observationReader) sources() (all []SourceChange) {
 	last := int32(-1)
 	for n := r.uvarint(); n > 0 && r.err == nil; n-- {
 		c := r.source()
@@ -181,7 +188,7 @@ func (r *ObservationReader) sources() (all []SourceChange) {
 }
 
 // source reads one source's progress; its number is relative to the last.
-func (r *ObservationReader) source() (c SourceChange) {
+func (r *observationReader) source() (c SourceChange) {
 	v := r.uvarint()
 	gap := v & 3
 	if gap == 3 {
@@ -210,7 +217,7 @@ func (r *ObservationReader) source() (c SourceChange) {
 	return c
 }
 
-func (r *ObservationReader) note(s *Observation, which int64) {
+func (r *observationReader) note(s *Observation, which int64) {
 	switch which {
 	case seenBegin:
 		s.Kind = SeenBegun
@@ -231,7 +238,7 @@ func (r *ObservationReader) note(s *Observation, which int64) {
 	}
 }
 
-func (r *ObservationReader) begin(b *ObservationBegin) {
+func (r *observationReader) begin(b *ObservationBegin) {
 	if version := r.byte(); version != seenVersion {
 		r.fail("version %d, this program reads %d", version, seenVersion)
 	}

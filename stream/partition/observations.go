@@ -76,13 +76,10 @@ func (s *observationLog) lose() {
 	s.gaps++
 	s.standing, s.nextStand = 0, 1
 	var begun *ObservationBegin
-	for r := NewSeenReader(s.Tokens); ; {
-		sight, more, err := r.Next()
-		if !more || err != nil {
-			break
-		}
-		if sight.Kind == SeenBegun {
-			begun = &sight.Begin
+	all, _ := ReadSeen(s.Tokens)
+	for i := range all {
+		if all[i].Kind == SeenBegun {
+			begun = &all[i].Begin
 		}
 	}
 	if s.Tokens = s.Tokens[:0]; begun != nil {

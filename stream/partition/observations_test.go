@@ -15,15 +15,9 @@ import (
 // sightsOf reads all that headers say.
 func sightsOf(t require.TestingT, headers ...[]byte) (all []Observation) {
 	for _, h := range headers {
-		r := NewSeenReader(h)
-		for {
-			s, ok, err := r.Next()
-			require.NoError(t, err)
-			if !ok {
-				break
-			}
-			all = append(all, s)
-		}
+		seen, err := ReadSeen(h)
+		require.NoError(t, err)
+		all = append(all, seen...)
 	}
 	return all
 }
@@ -172,14 +166,8 @@ func FuzzSeen(f *testing.F) {
 	f.Add(s.Tokens)
 	f.Add([]byte{seenVisits<<5 | 3, 1, 2, 3, seenEpoch << 5, 1, 0, 3, 1, 2, 3, 4, 5, 6})
 	f.Fuzz(func(t *testing.T, header []byte) {
-		r := NewSeenReader(header)
-		for n := 0; ; n++ {
-			_, ok, err := r.Next()
-			if !ok || err != nil {
-				break
-			}
-			require.LessOrEqual(t, n, len(header))
-		}
+		seen, _ := ReadSeen(header)
+		require.LessOrEqual(t, len(seen), len(header))
 		(&observationLog{}).load(hex.AppendEncode(nil, header))
 	})
 }

@@ -29,10 +29,7 @@ func (b *Base) image() *image {
 	g := newImage()
 	g.seq = b.Seq
 	for _, f := range b.Fields {
-		if g.hashes[f.Hash] == nil {
-			g.hashes[f.Hash] = map[string][]byte{}
-		}
-		g.hashes[f.Hash][string(f.Field)] = f.Value
+		g.set(&state.Write{Hash: f.Hash, Field: f.Field, Value: f.Value})
 	}
 	for _, p := range b.Pages {
 		g.pages[p.Number] = &page{p.Bucket, maps.Clone(p.Entries)}
@@ -114,17 +111,16 @@ type behind struct {
 
 // countObservations counts the observations that the base's tokens will repeat in headers.
 func countObservations(tokens []byte) (b behind, err error) {
-	for r := partition.NewSeenReader(tokens); ; {
-		s, more, err := r.Next()
-		switch {
-		case !more || err != nil:
-			return b, err
-		case s.Kind == partition.SeenSealed:
+	seen, err := partition.ReadSeen(tokens)
+	for i := range seen {
+		switch s := &seen[i]; s.Kind {
+		case partition.SeenSealed:
 			b.seals++
-		case s.Kind == partition.SeenBegun:
+		case partition.SeenBegun:
 			b.began, b.writers = true, append(b.writers, s.Begin.Writer)
 		}
 	}
+	return b, err
 }
 
 // earlier reports whether a ranking's header shows that it was made before the base's owner ranked.

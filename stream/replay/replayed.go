@@ -290,9 +290,9 @@ func (p *replayed) count(d *decision, notExact string, same bool, made []byte) {
 
 // make repeats the owners' work since the last ranking, and makes this one.
 func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
-	seen, err := p.see(d.Seen)
+	seen, err := partition.ReadSeen(d.Seen)
 	if err != nil {
-		return false, nil, err
+		return false, nil, notExact("%v", err)
 	}
 	if p.behind.earlier(seen) {
 		return false, nil, nil
@@ -348,18 +348,4 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 		return true, nil, nil
 	}
 	return p.rank(d)
-}
-
-// see reads a header's observations.
-func (p *replayed) see(seen []byte) (all []partition.Observation, err error) {
-	for reader := partition.NewSeenReader(seen); ; {
-		s, ok, err := reader.Next()
-		if err != nil {
-			return nil, notExact("%v", err)
-		}
-		if !ok {
-			return all, nil
-		}
-		all = append(all, s)
-	}
 }

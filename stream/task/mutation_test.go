@@ -19,13 +19,17 @@ type edit struct{ file, old, edited string }
 // mutants_test.go.
 var edits = []edit{
 	{"../replay/replay.go", "type Config struct {\n", "type Config struct {\n\tSabotage func(*partition.Observation) (drop bool)\n"},
-	{"../replay/replayed.go", "	for reader := partition.NewSeenReader(seen); ; {", "	left := int64(0)\n	for reader := partition.NewSeenReader(seen); ; {"},
-	{"../replay/replayed.go", "		all = append(all, s)\n", `		s.Records += left
+	{"../replay/replayed.go", "	seen, err := partition.ReadSeen(d.Seen)\n", `	all, err := partition.ReadSeen(d.Seen)
+	var seen []partition.Observation
+	left := int64(0)
+	for _, s := range all {
+		s.Records += left
 		if left = 0; p.cfg.Sabotage != nil && p.cfg.Sabotage(&s) {
 			left = s.Records
 			continue
 		}
-		all = append(all, s)
+		seen = append(seen, s)
+	}
 `},
 	{"config.go", "type Config struct {\n", "type Config struct {\n\tsabotage sabotage\n"},
 	{"acquire.go", "if f != t.acq.meta.Fence {", "if f != t.acq.meta.Fence && !t.cfg.sabotage.unverified {"},

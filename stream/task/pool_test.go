@@ -399,15 +399,10 @@ func (pl *pool) omitted(t *testing.T) bool {
 	for p, w := range pl.worlds {
 		log := simLog{b: &w.broker, p: int32(p)}
 		for r, _ := log.Ranking(); r != nil; r, _ = log.Ranking() {
-			for seen := partition.NewSeenReader(r.Seen); ; {
-				s, more, err := seen.Next()
-				require.NoError(t, err)
-				if !more {
-					break
-				}
-				if s.Kind == partition.SeenLost {
-					return true
-				}
+			seen, err := partition.ReadSeen(r.Seen)
+			require.NoError(t, err)
+			if slices.ContainsFunc(seen, func(s partition.Observation) bool { return s.Kind == partition.SeenLost }) {
+				return true
 			}
 		}
 	}
