@@ -205,8 +205,7 @@ func (w *windows) merge(other storedHash, _ []policy.Item, additive bool) error 
 // TakeOver implements Mergeable. The order found is additive.
 func (p *Preferring) TakeOver(from Learner, numbers []policy.Item, s Portion) error {
 	f, ok := from.(*Preferring)
-	inner, merges := p.Learner.(Mergeable)
-	if !ok || !merges {
+	if !ok {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, p, from)
 	}
 	if s.Additive {
@@ -214,18 +213,13 @@ func (p *Preferring) TakeOver(from Learner, numbers []policy.Item, s Portion) er
 			return fmt.Errorf("%w: %w", ErrMerge, err)
 		}
 	}
-	return inner.TakeOver(f.Learner, numbers, s)
+	return p.Learner.(Mergeable).TakeOver(f.Learner, numbers, s)
 }
 
-func (p *Preferring) NamesItems() bool {
-	inner, ok := p.Learner.(Mergeable)
-	return ok && inner.NamesItems()
-}
+func (p *Preferring) NamesItems() bool { return p.Learner.(Mergeable).NamesItems() }
 
 func (p *Preferring) Carry(fb Feedback, selected bool) {
-	if inner, ok := p.Learner.(Mergeable); ok {
-		inner.Carry(forInner(fb), selected)
-	}
+	p.Learner.(Mergeable).Carry(forInner(fb), selected)
 }
 
 // EveryHash returns the names of all hashes that any learner of this package may write.

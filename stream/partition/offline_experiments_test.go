@@ -15,7 +15,7 @@ import (
 func TestTransfer_CarriesExperiments(t *testing.T) {
 	cfg := trialConfig(t, nil)
 	for i := range cfg.Learners {
-		cfg.Learners[i].New = func() delay.Learner { return &carrying{tally{changed: map[policy.Item]bool{}}} }
+		cfg.Learners[i].New = func() delay.Learner { return &tally{changed: map[policy.Item]bool{}} }
 	}
 	from := newWorld(t, cfg)
 	at := harm(from, day)
@@ -79,7 +79,7 @@ func TestTransfer_RefusesALowerRun(t *testing.T) {
 	from.save()
 	from.cfg = trialConfig(t, nil)
 	for i := range from.cfg.Learners {
-		from.cfg.Learners[i].New = func() delay.Learner { return &carrying{tally{changed: map[policy.Item]bool{}}} }
+		from.cfg.Learners[i].New = func() delay.Learner { return &tally{changed: map[policy.Item]bool{}} }
 	}
 	from.start()
 	to := newWorld(t, from.cfg)
@@ -126,7 +126,7 @@ func TestTransfer_CarriesExperimentsByUser(t *testing.T) {
 	readOthers(worlds, end+120_000)
 	cfg := worlds[0].cfg
 	for i := range cfg.Learners {
-		cfg.Learners[i].New = func() delay.Learner { return &carrying{tally{changed: map[policy.Item]bool{}}} }
+		cfg.Learners[i].New = func() delay.Learner { return &tally{changed: map[policy.Item]bool{}} }
 	}
 	to, shown := newWorld(t, cfg), make(experiment.Totals, len(want))
 	for _, from := range worlds {

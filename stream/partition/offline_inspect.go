@@ -52,9 +52,6 @@ func (o *Offline) inspected(name string) (*learner, error) {
 	if l == nil || l.gone {
 		return nil, fmt.Errorf("partition: no learner %q is configured", name)
 	}
-	if _, ok := l.delay.(delay.Inspector); !ok {
-		return nil, fmt.Errorf("partition: learner %q cannot be inspected", name)
-	}
 	return l, nil
 }
 

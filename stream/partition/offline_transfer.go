@@ -67,10 +67,7 @@ func (t *Transfer) Learner(name string) error {
 	if from == nil || to == nil || from.gone || to.gone {
 		return fmt.Errorf("%w: there is no learner %q on both sides", ErrTransfer, name)
 	}
-	merges, ok := to.delay.(delay.Mergeable)
-	if !ok {
-		return fmt.Errorf("%w: learner %q", delay.ErrMerge, name)
-	}
+	merges := to.delay.(delay.Mergeable)
 	if t.share.Additive || merges.NamesItems() {
 		for i := range from.items.all() {
 			t.item(from, i)
@@ -193,12 +190,10 @@ func (t *Transfer) makeRoom(e *entry) bool {
 		t.orphanParked(e, 0)
 		m.ledger.add(impressionsRead, 1)
 		m.ledger.add(impressionsDuplicate, 1)
-		if from := t.from.learners[e.learner]; m.byName[from.name] != nil {
-			l := m.byName[from.name]
-			l.ledger.add(impressionsRead, 1)
-			l.ledger.add(impressionsDuplicate, 1)
-			l.changed = true
-		}
+		l := m.byName[t.from.learners[e.learner].name]
+		l.ledger.add(impressionsRead, 1)
+		l.ledger.add(impressionsDuplicate, 1)
+		l.changed = true
 	}
 	return false
 }
@@ -237,8 +232,8 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	if e.instance >= 0 {
 		e.instance = t.share.Instance(e.instance)
 	}
-	if f, ok := l.delay.(delay.Mergeable); ok && l.keepsSelected(e) {
-		f.Carry(m.join.feedback(l), e.selected >= 0)
+	if l.keepsSelected(e) {
+		l.delay.(delay.Mergeable).Carry(m.join.feedback(l), e.selected >= 0)
 		m.segments.loose += eventWeight
 	}
 }

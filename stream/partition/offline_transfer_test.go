@@ -18,7 +18,7 @@ func TestTransfer_CarriesWhatWasExpected(t *testing.T) {
 	expected := 0.25
 	cfg := testConfig()
 	cfg.Learners[0].New = func() delay.Learner {
-		return &carrying{tally{changed: map[policy.Item]bool{}, calls: &calls, expects: func(policy.Sums) float64 { return expected }}}
+		return &tally{changed: map[policy.Item]bool{}, calls: &calls, expects: func(policy.Sums) float64 { return expected }}
 	}
 	from := newWorld(t, cfg)
 	for _, id := range []string{"i-1", "i-2"} {

@@ -169,18 +169,15 @@ func (l *tally) Harvest(r delay.Recorder) {
 
 var (
 	_ delay.Learner   = (*tally)(nil)
-	_ delay.Mergeable = (*carrying)(nil)
+	_ delay.Mergeable = (*tally)(nil)
 )
 
-// carrying is a tally that receives pending impressions at a resharding.
-type carrying struct{ tally }
-
-func (l *carrying) Carry(fb delay.Feedback, selected bool) {
+func (l *tally) Carry(fb delay.Feedback, selected bool) {
 	if selected {
 		l.outstanding++
 	}
 	l.note("carry item %d, selected: %t%s", fb.Item, selected, l.more(fb))
 }
 
-func (l *carrying) NamesItems() bool                                           { return false }
-func (l *carrying) TakeOver(delay.Learner, []policy.Item, delay.Portion) error { return nil }
+func (l *tally) NamesItems() bool                                           { return false }
+func (l *tally) TakeOver(delay.Learner, []policy.Item, delay.Portion) error { return nil }
