@@ -101,14 +101,6 @@ func (t *trials) load(fields []state.Field, watermark event.Millis) error {
 	return nil
 }
 
-func (t *trials) drop(name string, of map[string]string, which func(field string) bool) {
-	for _, field := range slices.Sorted(maps.Keys(of)) {
-		if which(field) {
-			writeTrial(&t.strays, name+field, nil, true)
-		}
-	}
-}
-
 func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis) error {
 	run, since, err := x.begun(of[runField])
 	if err != nil {
@@ -133,10 +125,11 @@ func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis)
 		if x.sums.since, x.changed = watermark, true; (run == 0 || since == uncounted) && watermark > 0 {
 			x.sums.since++ // a unit that began in this millisecond may be an earlier one
 		}
-		t.drop(x.Name, of, func(field string) bool {
-			_, err := x.Words(of[field])
-			return err != nil || !strings.HasPrefix(field, verdictField)
-		})
+		for _, field := range slices.Sorted(maps.Keys(of)) {
+			if _, err := x.Words(of[field]); err != nil || !strings.HasPrefix(field, verdictField) {
+				writeTrial(&t.strays, x.Name+field, nil, true)
+			}
+		}
 		return nil
 	}
 	for field, value := range of {

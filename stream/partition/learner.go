@@ -2,6 +2,7 @@ package partition
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -49,11 +50,6 @@ const resetMark = "@"
 func wasReset(name string) (of string, ok bool) {
 	of, _, ok = strings.Cut(name, resetMark)
 	return of, ok
-}
-
-func isBeforeReset(name string) bool {
-	_, past := wasReset(name)
-	return past
 }
 
 func newLearner(cfg *LearnerConfig, names Names) *learner {
@@ -143,6 +139,10 @@ func (l *learner) retained(partition int32, watermark event.Millis, any bool) re
 	return r
 }
 
+func byName(a, b state.Field) int {
+	return cmp.Or(strings.Compare(a.Hash, b.Hash), bytes.Compare(a.Field, b.Field))
+}
+
 func (l *learner) load(items []storedItem, named []namedItem, fields []state.Field, partition int32, watermark event.Millis) error {
 	r := l.retained(partition, watermark, len(items)+len(named) > 0)
 	if err := l.items.load(items, named, l.stored.next, r); err != nil {
@@ -153,12 +153,7 @@ func (l *learner) load(items []storedItem, named []namedItem, fields []state.Fie
 	for _, it := range items {
 		l.delay.LoadSums(it.number, it.sums)
 	}
-	slices.SortFunc(fields, func(a, b state.Field) int {
-		if c := strings.Compare(a.Hash, b.Hash); c != 0 {
-			return c
-		}
-		return bytes.Compare(a.Field, b.Field)
-	})
+	slices.SortFunc(fields, byName)
 	for _, f := range fields {
 		if err := l.delay.LoadField(f.Hash, f.Field, f.Value); err != nil {
 			return err

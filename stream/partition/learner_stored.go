@@ -61,11 +61,10 @@ func storedTable(fields []state.Field) (all []storedLearner, err error) {
 		if f.Hash != state.MetaHash || !ok {
 			continue
 		}
-		s, err := parseLearner(f.Value)
+		s, err := parseLearner(name, f.Value)
 		if err != nil {
 			return nil, err
 		}
-		s.name = name
 		all = append(all, s)
 	}
 	return all, nil
@@ -96,7 +95,7 @@ func (s *storedLearner) line() []byte {
 	return line
 }
 
-func parseLearner(value []byte) (s storedLearner, err error) {
+func parseLearner(name string, value []byte) (s storedLearner, err error) {
 	var l learnerLine
 	err = json.Unmarshal(value, &l)
 	if err == nil && (l.Number == nil || *l.Number < 0 || l.Next < 0 || l.Kept != nil && *l.Kept < 0) {
@@ -110,7 +109,7 @@ func parseLearner(value []byte) (s storedLearner, err error) {
 	if err != nil {
 		return storedLearner{}, fmt.Errorf("partition: learner table %.64q: %w", value, err)
 	}
-	s.number, s.fingerprint, s.stored.next = *l.Number, l.Fingerprint, l.Next
+	s.name, s.number, s.fingerprint, s.stored.next = name, *l.Number, l.Fingerprint, l.Next
 	if l.Kept != nil {
 		s.stored.keeps, s.stored.kept = true, *l.Kept
 	}

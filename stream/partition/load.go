@@ -49,11 +49,10 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 	case strings.HasPrefix(field, accountPrefix):
 		return m.ledger.load(strings.TrimPrefix(field, accountPrefix), string(value))
 	case strings.HasPrefix(field, learnerPrefix):
-		s, err := parseLearner(value)
+		s, err := parseLearner(strings.TrimPrefix(field, learnerPrefix), value)
 		if err != nil {
 			return err
 		}
-		s.name = strings.TrimPrefix(field, learnerPrefix)
 		m.loading.table = append(m.loading.table, s)
 	}
 	if err == nil && (m.time.watermark < 0 || m.expiry.floor < 0) {

@@ -71,7 +71,7 @@ func ResetLearner(fields []state.Field, name string) (changes state.Changes, dro
 		if f.Hash != state.MetaHash || string(f.Field) != string(field) {
 			continue
 		}
-		stored, err := parseLearner(f.Value)
+		stored, err := parseLearner(name, f.Value)
 		if err != nil {
 			return changes, nil, "", err
 		}

@@ -1,8 +1,6 @@
 package partition
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -117,10 +115,6 @@ func turnOf(f *state.Field) int {
 		return 1
 	}
 	return 2
-}
-
-func byName(a, b state.Field) int {
-	return cmp.Or(strings.Compare(a.Hash, b.Hash), bytes.Compare(a.Field, b.Field))
 }
 
 func (r *PublishedReader) read(source int32, f state.Field) (Published, error) {

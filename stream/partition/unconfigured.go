@@ -15,7 +15,7 @@ type unconfigured struct{ writes []state.Write }
 // miss stores an entry of a learner that is gone and that ends without a payoff. Entries without known items are left out, since their
 // learner never saw them, and so are learners from before a reset, which never return.
 func (a *unconfigured) miss(learner string, id []byte, e *entry) {
-	if len(e.items) == 0 || isBeforeReset(learner) {
+	if _, past := wasReset(learner); past || len(e.items) == 0 {
 		return
 	}
 	x := entry{instance: e.instance, selected: -1, began: e.began, payoffDeadline: e.began} // all that a learner is fed
