@@ -29,7 +29,7 @@ type awaiting struct {
 	rows    [2]map[inflight.Bucket]struct{}       // rows of ages changed since the last harvest
 
 	since      int64     // start of this partition's earliest bucket, when it was first seen at a tick; -inflight.Never before the first
-	pass       int64     // the last tick of this partition; inflight.Never before the first
+	tick       int64     // the last tick of this partition; inflight.Never before the first
 	newest     int64     // end of the tick of this partition's newest payoff; inflight.Never before the first
 	made       estimated // estimate as of the last tick
 	unwritten  bool      // the estimate has not been harvested
@@ -109,8 +109,8 @@ const (
 // sourceAges are the delays that another source has published.
 type sourceAges struct {
 	ages     sides
-	pass     int64
-	passRead bool
+	tick     int64
+	tickRead bool
 	// newest is the end of the tick of its newest payoff; inflight.Never before the first.
 	newest int64
 }
@@ -118,7 +118,7 @@ type sourceAges struct {
 func newSourceAges() *sourceAges { return &sourceAges{newest: inflight.Never} }
 
 func newAwaiting(s Silence, f *column[itemFlights]) *awaiting {
-	a := &awaiting{column: f, grid: inflight.NewScheme(s.Horizon), law: s, since: -inflight.Never, pass: inflight.Never, newest: inflight.Never,
+	a := &awaiting{column: f, grid: inflight.NewScheme(s.Horizon), law: s, since: -inflight.Never, tick: inflight.Never, newest: inflight.Never,
 		first: inflight.Never, made: estimated{until: inflight.Never, share: 0.5, values: values{own: 1, spread: 1}}, theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{},
 		awaited: map[inflight.Bucket]inflight.Interval{}, byBlock: s.Drift > 0,
 		rows: [2]map[inflight.Bucket]struct{}{{}, {}}}
@@ -143,8 +143,8 @@ func (a *awaiting) begin(own *itemFlights, fb *Feedback) {
 		a.ages[sideAbove].Early, a.ages[sideBelow].Early, a.unwritten = early, early, true
 	}
 	expected := a.expected(fb)
-	a.updateShare(a.every.Begin(&a.grid, fb.Began, a.pass, expected))
-	a.updateShare(own.Spans.Begin(&a.grid, fb.Began, a.pass, expected))
+	a.updateShare(a.every.Begin(&a.grid, fb.Began, a.tick, expected))
+	a.updateShare(own.Spans.Begin(&a.grid, fb.Began, a.tick, expected))
 }
 
 // expected returns the payoff that the decision expected of the selection, minus the default, in history.Units; 0 where it recorded none.
@@ -203,7 +203,7 @@ func (a *awaiting) part(fb *Feedback, size int64) {
 
 // paid counts a payoff, or n units of one, by its delay.
 func (a *awaiting) paid(fb *Feedback, side int, n int64) {
-	row := a.ages[side].Row(&a.grid, fb.Began, a.pass)
+	row := a.ages[side].Row(&a.grid, fb.Began, a.tick)
 	a.ages[side].Add(&a.grid, row, fb.Age, n)
 	a.rows[side][row] = struct{}{}
 	a.delivered(fb.Began + fb.Age)
@@ -212,8 +212,8 @@ func (a *awaiting) paid(fb *Feedback, side int, n int64) {
 // delivered notes the time of the newest delivered payoff. A time after the tick counts as the tick: a clock that is ahead must not
 // end the wait for payoffs that are not delivered yet.
 func (a *awaiting) delivered(at int64) {
-	if a.pass != inflight.Never {
-		at = min(at, a.pass)
+	if a.tick != inflight.Never {
+		at = min(at, a.tick)
 	}
 	if end := a.grid.Tick(at) + a.grid.TickLength(); end > a.newest {
 		a.newest, a.newer = end, true
@@ -375,7 +375,7 @@ func (a *awaiting) updateShare(x *inflight.Interval) {
 }
 
 // evidenceUntil returns the time up to which a missing payoff is evidence here: at most our own tick, since a global learner may be ahead.
-func (a *awaiting) evidenceUntil() int64 { return min(a.now().until, a.pass) }
+func (a *awaiting) evidenceUntil() int64 { return min(a.now().until, a.tick) }
 
 // theirEvery returns the selections in flight of all other sources, over all items.
 func (a *awaiting) theirEvery() inflight.Intervals {

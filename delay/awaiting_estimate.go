@@ -22,33 +22,33 @@ func (a *awaiting) until() int64 {
 
 // earliest returns the earliest tick of all sources.
 func (a *awaiting) earliest() int64 {
-	pass := a.pass
+	tick := a.tick
 	for _, s := range a.theirs {
-		if s.passRead {
-			pass = min(pass, s.pass)
+		if s.tickRead {
+			tick = min(tick, s.tick)
 		}
 	}
-	return pass
+	return tick
 }
 
 // readTicks reads the sources' ticks, and returns whether an estimate is due.
 func (a *awaiting) readTicks() bool {
-	before, first := a.pass, a.first
-	a.pass = inflight.Never
+	before, first := a.tick, a.first
+	a.tick = inflight.Never
 	for _, s := range a.theirs {
-		if s.passRead {
-			a.pass = max(a.pass, s.pass)
+		if s.tickRead {
+			a.tick = max(a.tick, s.tick)
 		}
 	}
 	a.first = a.earliest()
-	return a.pass > before || a.pass != inflight.Never && a.first != first
+	return a.tick > before || a.tick != inflight.Never && a.first != first
 }
 
 // advance moves event time on. At a new tick it merges buckets and recomputes the estimate and all weights. It calls changed for
 // each item with selections in flight, or, where a global learner estimates, for items whose intervals have merged.
 func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged bool)) {
-	behind := a.global != nil && a.now().until > a.pass // the weights are as of the previous tick then, all of them
-	merged, ticked := a.tick(watermark)
+	behind := a.global != nil && a.now().until > a.tick // the weights are as of the previous tick then, all of them
+	merged, ticked := a.reach(watermark)
 	if !ticked {
 		return
 	}
@@ -73,13 +73,13 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	})
 }
 
-// tick merges buckets if a watermark begins a new tick, and returns the items whose intervals have merged.
-func (a *awaiting) tick(watermark int64) (merged []policy.Item, ticked bool) {
-	pass := a.grid.Tick(watermark)
-	if pass <= a.pass {
+// reach merges buckets if a watermark begins a new tick, and returns the items whose intervals have merged.
+func (a *awaiting) reach(watermark int64) (merged []policy.Item, ticked bool) {
+	tick := a.grid.Tick(watermark)
+	if tick <= a.tick {
 		return nil, false
 	}
-	a.pass, a.unwritten = pass, true
+	a.tick, a.unwritten = tick, true
 	if len(a.every) > 0 && a.every[0].End() <= a.since { // a bucket with since in it has merged, and may have no earlier selection
 		a.since = a.every[0].Start()
 	}
@@ -87,18 +87,18 @@ func (a *awaiting) tick(watermark int64) (merged []policy.Item, ticked bool) {
 }
 
 // mergeBuckets merges all buckets to those of the tick, and returns the items whose intervals have merged. Lengths of buckets and ticks
-// follow the time that this partition's selections cover. Since and pass change at ticks only, so that all buckets are as of one length,
+// follow the time that this partition's selections cover. Since and the tick change together, so that all buckets are as of one length,
 // and a restored learner has the same.
 func (a *awaiting) mergeBuckets() (merged []policy.Item) {
-	a.grid.Cover(a.pass - a.since)
+	a.grid.Cover(a.tick - a.since)
 	for i, own := range a.column.EachOwn() {
-		if own.Spans.Merge(&a.grid, a.pass) {
+		if own.Spans.Merge(&a.grid, a.tick) {
 			merged = append(merged, i)
 		}
 	}
-	a.every.Merge(&a.grid, a.pass)
+	a.every.Merge(&a.grid, a.tick)
 	for side := range a.ages {
-		a.ages[side].Merge(&a.grid, a.pass, func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
+		a.ages[side].Merge(&a.grid, a.tick, func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
 	}
 	return merged
 }

@@ -34,7 +34,7 @@ const (
 )
 
 var (
-	fieldPass   = []byte("pass")
+	fieldTick   = []byte("pass")
 	fieldNewest = []byte("newest")
 	fieldSince  = []byte("since")
 	prefixBelow = []byte("below:")
@@ -61,9 +61,9 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 		to.value = words.Append(to.value[:0], ' ', a.since, a.grid.Horizon(), early.Horizon, early.Before)
 		r.Field(hashAges, fieldSince, to.value)
 	}
-	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
-	r.Field(hashAges, fieldPass, to.value)
-	to.value = e.appendTo(to.value[:0], a.pass, a.evidenceUntil())
+	to.value = strconv.AppendInt(to.value[:0], a.tick, 10)
+	r.Field(hashAges, fieldTick, to.value)
+	to.value = e.appendTo(to.value[:0], a.tick, a.evidenceUntil())
 	r.Field(HashLearner, []byte(fieldSilence), to.value)
 	if e.below > 0 {
 		to.value = e.appendBelow(to.value[:0])
@@ -75,8 +75,8 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 }
 
 // appendTo appends field "silence".
-func (e *estimated) appendTo(dst []byte, pass, until int64) []byte {
-	return words.AppendFloats(words.Append(dst, ' ', pass, until), ' ', append([]float64{e.share, e.high, e.own, e.spread}, e.late[sideAbove].Shares()...)...)
+func (e *estimated) appendTo(dst []byte, tick, until int64) []byte {
+	return words.AppendFloats(words.Append(dst, ' ', tick, until), ' ', append([]float64{e.share, e.high, e.own, e.spread}, e.late[sideAbove].Shares()...)...)
 }
 
 // appendBelow appends field "below", behind a blank.
@@ -87,7 +87,7 @@ func (e *estimated) appendBelow(dst []byte) []byte {
 // appendEstimate appends the last estimate as harvest writes it: field "silence", and after a newline field "below" if there is one.
 func (a *awaiting) appendEstimate(dst []byte) []byte {
 	e := &a.made
-	dst = e.appendTo(dst, a.pass, e.until)
+	dst = e.appendTo(dst, a.tick, e.until)
 	if e.below > 0 {
 		dst = e.appendBelow(append(dst, '\n'))
 	}
@@ -126,16 +126,16 @@ func (a *awaiting) harvestAges(r Recorder, to *writer) {
 }
 
 func (a *awaiting) load(field, value []byte, _ int) error {
-	return a.setAges(&a.ages, &a.pass, &a.newest, &a.since, field, value)
+	return a.setAges(&a.ages, &a.tick, &a.newest, &a.since, field, value)
 }
 
 // setAges sets a field of hash "ages".
-func (a *awaiting) setAges(ages *sides, pass, newest, since *int64, field, value []byte) error {
-	to := pass
+func (a *awaiting) setAges(ages *sides, tick, newest, since *int64, field, value []byte) error {
+	to := tick
 	if bytes.Equal(field, fieldNewest) {
 		to = newest
 	}
-	if to == newest || bytes.Equal(field, fieldPass) {
+	if to == newest || bytes.Equal(field, fieldTick) {
 		n, err := parseTime(value)
 		if err == nil {
 			*to = n
@@ -211,7 +211,7 @@ func (a *awaiting) loaded() {
 	a.mergeBuckets()
 	for side := range a.ages {
 		if before := &a.ages[side].Early.Before; *before == -inflight.Never {
-			*before = a.pass + a.grid.TickLength() // those of the present tick may be early
+			*before = a.tick + a.grid.TickLength() // those of the present tick may be early
 		}
 	}
 	every := map[inflight.Bucket]inflight.Interval{}
@@ -233,11 +233,11 @@ func (a *awaiting) setSource(source int32, field, value []byte, _ Translate) {
 		s = newSourceAges()
 		a.theirs[source] = s
 	}
-	isPass := bytes.Equal(field, fieldPass)
-	if isPass && value == nil {
-		s.passRead = false
-	} else if a.setAges(&s.ages, &s.pass, &s.newest, new(int64), field, value) == nil && isPass {
-		s.passRead = true
+	isTick := bytes.Equal(field, fieldTick)
+	if isTick && value == nil {
+		s.tickRead = false
+	} else if a.setAges(&s.ages, &s.tick, &s.newest, new(int64), field, value) == nil && isTick {
+		s.tickRead = true
 	}
 }
 
@@ -260,7 +260,7 @@ func (a *awaiting) merge(other storedHash, _ []policy.Item, additive bool) error
 		a.ages[side] = a.ages[side].Plus(&a.grid, from.ages[side])
 		a.ages[side].Each(func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
 	}
-	a.pass, a.unwritten = max(a.pass, from.pass), true
+	a.tick, a.unwritten = max(a.tick, from.tick), true
 	a.since = min(a.since, from.since)
 	for _, i := range a.mergeBuckets() { // carried selections are in buckets of a tick before this one
 		a.column.Changes().Note(i, 1)

@@ -40,7 +40,7 @@ const pooledItems = 4
 func otherNumber(i policy.Item) policy.Item { return pooledItems - 1 - i }
 
 // Of two partitions that exchange records, each with some of the selections, one has the evidence of a learner that had all of
-// them. (Where the other's pass arrives late, expired weight grows one pass later.)
+// them. (Where the other's tick arrives late, expired weight grows one tick later.)
 func TestDirect_AgesArePooled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		horizon := rapid.SampledFrom([]int64{1 << 20, 5_000_000}).Draw(t, "horizon")
@@ -205,7 +205,7 @@ func TestDirect_WhatIsNotDeliveredIsNotSilent(t *testing.T) {
 	}
 }
 
-// delivering makes learners take it that all payoffs until far later have been delivered, so that silence counts up to their passes.
+// delivering makes learners take it that all payoffs until far later have been delivered, so that silence counts up to their ticks.
 func delivering(learners ...*Direct) {
 	for _, l := range learners {
 		l.flights.awaiting.newest, l.flights.awaiting.newer = 1<<50, true
@@ -251,8 +251,8 @@ func TestDirect_UnpaidCountUpToTheNewestPayoff(t *testing.T) {
 	require.Equal(t, 1<<30-tick, l.flights.awaiting.made.until)
 }
 
-// A pool that has no record of a partition yet may have counted the unpaid up to a later pass than that partition's own. For it the
-// pool counts up to the partition's pass only, and stores that.
+// A pool that has no record of a partition yet may have counted the unpaid up to a later tick than that partition's own. For it the
+// pool counts up to the partition's tick only, and stores that.
 func TestDirect_UnpaidCountUpToTheOwnTick(t *testing.T) {
 	global, ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
 	delivering(ours, theirs)
@@ -288,7 +288,7 @@ func TestDirect_UnpaidCountUpToTheOwnTick(t *testing.T) {
 	require.Equal(t, 1.0, come())
 }
 
-// While a peer has no owner, the weight of a partition's recent selections does not fall, however many passes it makes.
+// While a peer has no owner, the weight of a partition's recent selections does not fall, however many ticks it makes.
 func TestDirect_WeightsDoNotFallWhileAPeerHasNoOwner(t *testing.T) {
 	ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
 	delivering(ours, theirs)
@@ -316,8 +316,8 @@ func TestDirect_WeightsDoNotFallWhileAPeerHasNoOwner(t *testing.T) {
 		require.GreaterOrEqual(t, after, 0.99*weight, "but for what the share paid is taken for")
 		require.Less(t, after, 1.1*weight)
 	}
-	require.Equal(t, now-now%(4*unit), ours.flights.awaiting.pass)
-	require.Less(t, ours.flights.awaiting.made.until, ours.flights.awaiting.pass-700*unit)
+	require.Equal(t, now-now%(4*unit), ours.flights.awaiting.tick)
+	require.Less(t, ours.flights.awaiting.made.until, ours.flights.awaiting.tick-700*unit)
 }
 
 // Payoffs below the default are stored apart, with their delays. A loaded learner has the evidence of the stored one, to the last

@@ -175,19 +175,19 @@ func (l *paidLinear) note(b inflight.Bucket) {
 }
 
 // merge merges the rows to the buckets of a tick.
-func (l *paidLinear) merge(g *inflight.Scheme, pass int64) {
+func (l *paidLinear) merge(g *inflight.Scheme, tick int64) {
 	for i := range l.rows {
-		if b := g.Merged(l.rows[i].Bucket, pass); b != l.rows[i].Bucket {
+		if b := g.Merged(l.rows[i].Bucket, tick); b != l.rows[i].Bucket {
 			l.note(l.rows[i].Bucket)
 			l.note(b)
 		}
 	}
-	l.rows.Merge(g, pass)
+	l.rows.Merge(g, tick)
 }
 
 // in returns the sums of time's bucket, which it makes if needed.
-func (l *paidLinear) in(g *inflight.Scheme, time, pass int64, dim int) *contextual.Linear {
-	at := l.rows.Count(g, time, pass, linearSums{})
+func (l *paidLinear) in(g *inflight.Scheme, time, tick int64, dim int) *contextual.Linear {
+	at := l.rows.Count(g, time, tick, linearSums{})
 	row := &l.rows[at]
 	if row.Sum.Linear == nil {
 		row.Sum.Linear = contextual.NewLinear(dim)

@@ -52,7 +52,7 @@ type contexts struct {
 	awaited policy.Pages[int64]    // by item, of all sources; with a global learner, our own
 	linear  paidLinear             // of this partition
 	grid    inflight.Scheme
-	pass    int64                // tick of our own newest fed selection
+	tick    int64                // tick of our own newest fed selection
 	theirs  map[int32]*theirSums // by source
 	sums    cellSums             // scratch for one cell
 	shared
@@ -96,7 +96,7 @@ type turning struct {
 func newContexts(c *ContextualConfig) *contexts {
 	s := c.Space
 	dim := s.Dim()
-	u := &contexts{dim: dim, declared: s.Declared(), names: s.Names(), grid: inflight.NewCoarseScheme(max(1, c.Silence.Horizon)), pass: inflight.Never, middle: make([]int8, dim), segments: int32(s.Segments()),
+	u := &contexts{dim: dim, declared: s.Declared(), names: s.Names(), grid: inflight.NewCoarseScheme(max(1, c.Silence.Horizon)), tick: inflight.Never, middle: make([]int8, dim), segments: int32(s.Segments()),
 		theirs: map[int32]*theirSums{}, mean: make([]float64, dim), sums: cellSums{s: make([]int64, dim), awaitedSums: awaitedSums{x: make([]int64, dim)}}}
 	u.coming, u.votes = map[int32]*theirSums{}, map[int32]int{}
 	u.grouping = newGrouping(s)

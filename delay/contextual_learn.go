@@ -43,9 +43,9 @@ func (u *contexts) pay(fb *Feedback) (payoff float64, fed bool) {
 	units := history.InUnits(fb.Payoff)
 	u.reach(fb.Began)
 	own := u.own.At(cell)
-	at := own.rows.Count(&u.grid, fb.Began, u.pass, paidSums{})
+	at := own.rows.Count(&u.grid, fb.Began, u.tick, paidSums{})
 	own.pay(at, x, units)
-	u.linear.in(&u.grid, fb.Began, u.pass, u.dim).Add(x, units)
+	u.linear.in(&u.grid, fb.Began, u.tick, u.dim).Add(x, units)
 	if u.global == nil && own.rows[at].Start() >= u.model.Since() {
 		u.pooled.At(u.groupOf(cell)).pay(x, units)
 		u.model.Total.Add(x, units)

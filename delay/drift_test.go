@@ -83,12 +83,12 @@ func TestDrift_IsAFilterOfWhatBeganWhen(t *testing.T) {
 				l.Advance(now)
 			},
 			"": func(t *rapid.T) {
-				pass := g.Tick(now)
+				tick := g.Tick(now)
 				var all []evidenceAt
 				var value []float64
 				byBlock := map[inflight.Bucket][]float64{}
 				for _, e := range ended {
-					b := g.BucketOf(e.began, pass)
+					b := g.BucketOf(e.began, tick)
 					byBlock[b] = append(byBlock[b], e.payoff)
 				}
 				for b, payoffs := range byBlock {
@@ -114,9 +114,9 @@ func TestDrift_IsAFilterOfWhatBeganWhen(t *testing.T) {
 					return
 				}
 				for k := range all {
-					all[k].at = min(all[k].at, pass)
+					all[k].at = min(all[k].at, tick)
 				}
-				w, mean := faded(all, value, rate, pass)
+				w, mean := faded(all, value, rate, tick)
 				require.InEpsilon(t, w, got.W, 1e-4)
 				require.InDelta(t, mean, got.R/got.W, 1e-4)
 				require.LessOrEqual(t, got.W, float64(len(ended)+len(open))+1e-9)
@@ -125,7 +125,7 @@ func TestDrift_IsAFilterOfWhatBeganWhen(t *testing.T) {
 	})
 }
 
-// Evidence from before there was a history counts as of the first pass that keeps one, and fades from then on.
+// Evidence from before there was a history counts as of the first tick that keeps one, and fades from then on.
 func TestDrift_WhatWasThereBeforeCountsAsOfTheFirstPass(t *testing.T) {
 	law := Silence{Horizon: 1 << 24, Drift: 10}
 	old := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24})
@@ -191,22 +191,22 @@ func TestDrift_BeginsOnceMore(t *testing.T) {
 	require.Contains(t, stored[hashHistory], "pass")
 }
 
-// TestDrift_OfASourceThatGoesBack: a global learner goes by the passes that sources publish now. Of those of a store that went back nothing is kept.
+// TestDrift_OfASourceThatGoesBack: a global learner goes by the ticks that sources publish now. Of those of a store that went back nothing is kept.
 func TestDrift_OfASourceThatGoesBack(t *testing.T) {
 	global := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24, Drift: 10})
 	global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
-	resync := func(source int32, pass string) {
+	resync := func(source int32, tick string) {
 		global.BeginResync(source)
-		if pass != "" {
-			global.SetSourceField(source, hashHistory, fieldPass, []byte(pass), nil)
+		if tick != "" {
+			global.SetSourceField(source, hashHistory, fieldTick, []byte(tick), nil)
 		}
 		global.EndResync(source, func(string, policy.Item) bool { return false })
 		global.Commit(0)
 	}
-	requireAsOf := func(pass, since int64) {
+	requireAsOf := func(tick, since int64) {
 		t.Helper()
 		p, s := global.flights.drift.asOf()
-		require.Equal(t, []int64{pass, since}, []int64{p, s})
+		require.Equal(t, []int64{tick, since}, []int64{p, s})
 	}
 	resync(1, "900 500")
 	resync(2, "700 600")

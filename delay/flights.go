@@ -171,7 +171,7 @@ func (f *flights) advance(watermark int64) {
 	case !faded:
 	case !f.Shares():
 		f.weighAll()
-	case f.drift.global.pass == inflight.Never: // else the global learner does it
+	case f.drift.global.tick == inflight.Never: // else the global learner does it
 		f.table.WeighFresh()
 	}
 }
@@ -287,7 +287,7 @@ func (f *flights) status() SilenceStatus {
 		s.Payoffs = f.silence.Default*(s.Weight-below) + a.now().low*below
 		e := a.now()
 		if of := f.learnedFrom(); of != nil {
-			s.Known, s.Delays, s.Covers = true, Delays{a.grid, e.late[sideAbove]}, max(0, a.pass-max(a.since, a.ages[sideAbove].Early.Before))
+			s.Known, s.Delays, s.Covers = true, Delays{a.grid, e.late[sideAbove]}, max(0, a.tick-max(a.since, a.ages[sideAbove].Early.Before))
 			s.Median, s.P90 = e.late[sideAbove].Age(&a.grid, 0.5), e.late[sideAbove].Age(&a.grid, 0.9)
 			s.Seen = s.P90 <= inflight.Seen(&a.grid, e.until, of.agesOf(sideAbove)...)
 			s.Returns = a.law.InParts && e.below > 0

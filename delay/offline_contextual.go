@@ -59,7 +59,7 @@ func (u linearHash) merge(other storedHash, _ []policy.Item, additive bool) erro
 	for i := range u.linear.rows {
 		u.linear.note(u.linear.rows[i].Bucket)
 	}
-	u.contexts.merge(max(u.pass, from.pass))
+	u.contexts.merge(max(u.tick, from.tick))
 	return nil
 }
 

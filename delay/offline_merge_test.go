@@ -216,10 +216,10 @@ func TestMerge_CarriedSelectionsLoad(t *testing.T) {
 	to := make1()
 	to.Grow(1)
 	s := newStore(to)
-	for k, pass := range []int64{5_020_000, 10_000_000} {
+	for k, tick := range []int64{5_020_000, 10_000_000} {
 		from := make1()
 		from.Grow(1)
-		from.Advance(pass)
+		from.Advance(tick)
 		require.NoError(t, Merge(to, from, []policy.Item{0}, Portion{Additive: true, Of: 2, Rank: int32(k)}, func(policy.Item) {}))
 		for _, began := range [][]int64{{5_000_000, 5_010_000}, {5_005_000}}[k] {
 			to.Carry(Feedback{Began: began}, true)

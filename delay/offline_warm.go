@@ -147,7 +147,7 @@ func (w *Warming) feed(i policy.Item, g *pastGroup, n int64) {
 	}
 	payoffs := history.Payoffs{N: n, R: history.InUnits(s.R), Q: history.InUnits(s.Q)}
 	if d := w.of.flights.drift; d != nil {
-		d.At(i).Count(&d.grid, g.began, d.pass, payoffs)
+		d.At(i).Count(&d.grid, g.began, d.tick, payoffs)
 		d.Changed(i, 1)
 	}
 	if w.robust != nil {

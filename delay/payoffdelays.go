@@ -23,7 +23,7 @@ func (l *PayoffDelays) of(source int32, at int64) *flights {
 		f.silence, f.awaiting = l.silence, newAwaiting(l.silence, &f.column)
 		l.by[source] = f
 	}
-	f.awaiting.tick(at)
+	f.awaiting.reach(at)
 	return f
 }
 
@@ -55,7 +55,7 @@ func (l *PayoffDelays) Status(source int32, at int64) SilenceStatus {
 	global := newAwaiting(l.silence, &newFlights().column)
 	for n := range l.by {
 		a := l.of(n, at).awaiting
-		global.theirs[n] = &sourceAges{ages: a.ages, pass: a.pass, passRead: true, newest: a.newest}
+		global.theirs[n] = &sourceAges{ages: a.ages, tick: a.tick, tickRead: true, newest: a.newest}
 		global.all = global.all.Add(a.all)
 	}
 	global.readTicks()

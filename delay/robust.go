@@ -136,10 +136,10 @@ type recentLevels struct {
 	own     history.Rows[recency.Residual]
 	others  policy.Totals[history.Rows[recency.Residual]]
 	changes policy.Changes  // of our own, by level of the bucket
-	pass    int64           // tick of our own newest fed impression
-	moved   bool            // pass has not been harvested
-	passes  map[int32]int64 // of other sources
-	latest  int64           // the latest of passes
+	tick    int64           // tick of our own newest fed impression
+	moved   bool            // tick has not been harvested
+	ticks   map[int32]int64 // of other sources
+	latest  int64           // the latest of ticks
 	resyncs resyncs[int32]  // levels of buckets read, and passRead
 }
 
@@ -164,7 +164,7 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	}
 	r := &Robust{base: newBase(moss), unchanged: unchanged{lookAgain: c.Policy.LookingAgain()}, decides: c.Policy, estimate: estimate,
 		grid: recency.Scheme(c.HalfLives, c.Horizon), mark: func(i policy.Item) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 >> 32 }}
-	r.levels = recentLevels{grid: r.grid, pass: inflight.Never, passes: map[int32]int64{}, latest: inflight.Never, resyncs: resyncs[int32]{}}
+	r.levels = recentLevels{grid: r.grid, tick: inflight.Never, ticks: map[int32]int64{}, latest: inflight.Never, resyncs: resyncs[int32]{}}
 	r.levels.others.ReplaceBy(history.Rows[recency.Residual].Replace)
 	if err := r.windows.configure(c.Windows); err != nil {
 		return nil, err
@@ -265,10 +265,10 @@ func (r *Robust) Paid(fb Feedback) {
 // count adds ended selections of an item to the bucket of a time.
 func (r *Robust) count(i policy.Item, began int64, s recency.Selections) {
 	r.levels.reach(began)
-	own, pass := r.items.At(i), r.levels.pass
+	own, tick := r.items.At(i), r.levels.tick
 	r.rows = own.Rows(r.rows[:0])
-	r.rows.Merge(&r.grid, pass)
-	r.rows.Count(&r.grid, began, pass, s)
+	r.rows.Merge(&r.grid, tick)
+	r.rows.Count(&r.grid, began, tick, s)
 	*own = recency.Pack(r.rows)
 	r.items.Changed(i, 1)
 }
@@ -281,9 +281,9 @@ func (r *Robust) PaidForgotten(fb Feedback) {
 
 // reach moves the tick on to a paid impression's time.
 func (l *recentLevels) reach(began int64) {
-	if pass := l.grid.Tick(began); pass > l.pass {
-		l.mergeTo(pass)
-		l.pass, l.moved = pass, true
+	if tick := l.grid.Tick(began); tick > l.tick {
+		l.mergeTo(tick)
+		l.tick, l.moved = tick, true
 	}
 }
 
@@ -295,18 +295,18 @@ func (r *Robust) surprise(fb *Feedback) {
 }
 
 // mergeTo merges our own rows to the buckets of a tick.
-func (l *recentLevels) mergeTo(pass int64) {
+func (l *recentLevels) mergeTo(tick int64) {
 	for _, x := range l.own {
-		if b := l.grid.Merged(x.Bucket, pass); b != x.Bucket {
+		if b := l.grid.Merged(x.Bucket, tick); b != x.Bucket {
 			l.changes.Note(int32(x.Level), 1)
 			l.changes.Note(int32(b.Level), 1)
 		}
 	}
-	l.own.Merge(&l.grid, pass)
+	l.own.Merge(&l.grid, tick)
 }
 
 func (l *recentLevels) count(began int64, s recency.Residual) {
-	at := l.own.Count(&l.grid, began, l.pass, s)
+	at := l.own.Count(&l.grid, began, l.tick, s)
 	l.changes.Note(int32(l.own[at].Level), 1)
 }
 
@@ -327,7 +327,7 @@ func (r *Robust) Expired(fb Feedback) { r.flights.end(&fb, isDropped) }
 func (r *Robust) Advance(watermark int64) {
 	weighed := r.flights.weighed()
 	r.base.Advance(watermark)
-	tick := max(r.levels.pass, r.levels.latest)
+	tick := max(r.levels.tick, r.levels.latest)
 	if r.global != nil || tick == inflight.Never || tick <= r.estimate.Tick() && weighed == r.flights.weighed() {
 		return
 	}

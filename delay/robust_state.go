@@ -47,14 +47,14 @@ func (l *recentLevels) harvest(r Recorder, to *writer) {
 	l.changes.Clear()
 	if l.moved {
 		l.moved = false
-		to.value = strconv.AppendInt(to.value[:0], l.pass, 10)
-		r.Field(hashLevels, fieldPass, to.value)
+		to.value = strconv.AppendInt(to.value[:0], l.tick, 10)
+		r.Field(hashLevels, fieldTick, to.value)
 	}
 }
 
 func (l *recentLevels) load(field, value []byte, _ int) (err error) {
-	if bytes.Equal(field, fieldPass) {
-		l.pass, err = parseTime(value)
+	if bytes.Equal(field, fieldTick) {
+		l.tick, err = parseTime(value)
 		return err
 	}
 	rows, _, err := parseLevel(field, value)
@@ -71,8 +71,8 @@ func (l *recentLevels) endResync(source int32, _ func(policy.Item) bool) {
 			l.others.Drop(source, level)
 		}
 	}
-	if !read[readPass] {
-		l.setPass(source, nil)
+	if !read[readTick] {
+		l.setTick(source, nil)
 	}
 }
 
@@ -88,8 +88,8 @@ func (l *recentLevels) merge(other storedHash, _ []policy.Item, additive bool) e
 		}
 	}
 	l.own = slices.Clone(l.own.Add(from.own))
-	l.pass, l.moved = max(l.pass, from.pass), true
-	l.mergeTo(l.pass) // the giver may be behind, too
+	l.tick, l.moved = max(l.tick, from.tick), true
+	l.mergeTo(l.tick) // the giver may be behind, too
 	return nil
 }
 
@@ -125,9 +125,9 @@ func (r *Robust) Loaded() error {
 
 // setSource implements storedHash.
 func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate) {
-	if bytes.Equal(field, fieldPass) {
-		l.resyncs.note(source, readPass)
-		l.setPass(source, value)
+	if bytes.Equal(field, fieldTick) {
+		l.resyncs.note(source, readTick)
+		l.setTick(source, value)
 		return
 	}
 	if rows, level, err := parseLevel(field, value); level >= 0 {
@@ -140,17 +140,17 @@ func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate)
 }
 
 // readPass stands for field "pass" among the levels read in a resync.
-const readPass = -1
+const readTick = -1
 
-// setPass sets another source's tick; a malformed one counts as absent.
-func (l *recentLevels) setPass(source int32, value []byte) {
-	if pass, err := parseTime(value); err == nil {
-		l.passes[source] = pass
+// setTick sets another source's tick; a malformed one counts as absent.
+func (l *recentLevels) setTick(source int32, value []byte) {
+	if tick, err := parseTime(value); err == nil {
+		l.ticks[source] = tick
 	} else {
-		delete(l.passes, source)
+		delete(l.ticks, source)
 	}
 	l.latest = inflight.Never
-	for _, pass := range l.passes {
-		l.latest = max(l.latest, pass)
+	for _, tick := range l.ticks {
+		l.latest = max(l.latest, tick)
 	}
 }

@@ -33,15 +33,15 @@ func ended(rng *rand.Rand, n, items int, end int64) []Feedback {
 	return all
 }
 
-// rowsOf are the rows of all items, and of the levels, as of the pass.
+// rowsOf are the rows of all items, and of the levels, as of the tick.
 func rowsOf(r *Robust) (items []recency.Rows, levels history.Rows[recency.Residual]) {
 	for i := range policy.Item(r.flights.Len()) {
 		rows := r.items.Pooled(i).Rows(nil)
-		rows.Merge(&r.grid, r.levels.pass)
+		rows.Merge(&r.grid, r.levels.tick)
 		items = append(items, rows)
 	}
 	levels = r.levels.pooled()
-	levels.Merge(&r.grid, r.levels.pass)
+	levels.Merge(&r.grid, r.levels.tick)
 	return items, levels
 }
 
@@ -60,7 +60,7 @@ func TestRobust_KeepsTheSameInAnyOrder(t *testing.T) {
 			other.Advance(fb.Began)
 		}
 	}
-	require.Equal(t, one.levels.pass, other.levels.pass)
+	require.Equal(t, one.levels.tick, other.levels.tick)
 	items, levels := rowsOf(one)
 	otherItems, otherLevels := rowsOf(other)
 	require.Equal(t, items, otherItems)
@@ -129,7 +129,7 @@ func TestRobust_PartitionsKnowWhatOneWould(t *testing.T) {
 	for _, l := range several {
 		l.Advance(6e6)
 		require.Equal(t, one.estimate.Tick(), l.estimate.Tick())
-		l.levels.pass = one.levels.pass
+		l.levels.tick = one.levels.tick
 		items, levels := rowsOf(l)
 		require.Equal(t, want, items)
 		require.Equal(t, wantLevels, levels)
@@ -160,7 +160,7 @@ func TestRobust_MergedKnowsWhatBothDid(t *testing.T) {
 		loaded := plainRobust(t, 4)
 		s.loadSorted(t, 4, loaded)
 		for _, l := range []*Robust{to, loaded} {
-			require.Equal(t, one.levels.pass, l.levels.pass)
+			require.Equal(t, one.levels.tick, l.levels.tick)
 			items, levels := rowsOf(one)
 			gotItems, gotLevels := rowsOf(l)
 			require.Equal(t, items, gotItems)

@@ -261,7 +261,7 @@ func requireAlike(t *rapid.T, a, b Learner, number func(policy.Item) policy.Item
 
 // requireRows wants of two learners the same rows of items, as of the later tick: to the last bit.
 func requireRows(t *rapid.T, a, b *Robust, number func(policy.Item) policy.Item) {
-	tick := max(a.levels.pass, b.levels.pass)
+	tick := max(a.levels.tick, b.levels.tick)
 	for i := range policy.Item(sharedItems) {
 		x, y := a.items.Pooled(i).Rows(nil), b.items.Pooled(number(i)).Rows(nil)
 		x.Merge(&a.grid, tick)
@@ -338,13 +338,13 @@ func TestSharing_IsOneKnowledge(t *testing.T) {
 func testSharing(t *rapid.T, k kind) {
 	w := newSharing(t, k)
 	silence := baseOf(w.all).flights.silence
-	byPass := silence.Law == SilenceAges || silence.Drift > 0 // values estimated at a pass: a twin has them of the records that it had before
+	byTick := silence.Law == SilenceAges || silence.Drift > 0 // values estimated at a tick: a twin has them of the records that it had before
 	inParts := silence.InParts
 	// With features, a pool estimates at other times, too.
 	late := baseOf(w.all).contexts != nil && silence.Law == SilenceAges
-	pass := func() int64 {
+	tick := func() int64 {
 		if a := baseOf(w.all).flights.awaiting; a != nil {
-			return a.pass
+			return a.tick
 		}
 		return 0
 	}
@@ -395,7 +395,7 @@ func testSharing(t *rapid.T, k kind) {
 		}),
 		"advance": func(t *rapid.T) {
 			w.sync(t)
-			before := pass()
+			before := tick()
 			w.now += rapid.Int64Range(0, lifeHorizon/2).Draw(t, "by")
 			w.all.Advance(w.now)
 			for _, p := range w.parts {
@@ -403,12 +403,12 @@ func testSharing(t *rapid.T, k kind) {
 				p.twin.Advance(w.now)
 			}
 			if synced = false; rapid.IntRange(0, 2).Draw(t, "alone") == 0 {
-				forced = byPass
+				forced = byTick
 				return // nobody hears of it yet
 			}
 			w.sync(t)
-			forced = forced && pass() == before
-			synced = !forced && (!late || pass() > before)
+			forced = forced && tick() == before
+			synced = !forced && (!late || tick() > before)
 		},
 		"publish": func(t *rapid.T) {
 			w.publish(w.parts[rapid.IntRange(0, 2).Draw(t, "of")], rapid.Bool().Draw(t, "whole"))
@@ -420,7 +420,7 @@ func testSharing(t *rapid.T, k kind) {
 		},
 		"again": func(t *rapid.T) {
 			w.sync(t)
-			forced, synced = byPass, false // one to which all has happened has not estimated now
+			forced, synced = byTick, false // one to which all has happened has not estimated now
 			again := w.again(t)
 			for _, l := range []Learner{w.global, again} {
 				l.Commit(sharedItems)
@@ -435,7 +435,7 @@ func testSharing(t *rapid.T, k kind) {
 		"": func(t *rapid.T) {
 			for _, p := range w.parts {
 				p.requireFresh(t)
-				if !byPass {
+				if !byTick {
 					requireAlike(t, p.learner, p.twin, func(i policy.Item) policy.Item { return i })
 				}
 				if synced {

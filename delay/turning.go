@@ -12,15 +12,15 @@ import (
 
 // reach moves the tick on to a paid selection's start time.
 func (u *contexts) reach(began int64) {
-	if pass := u.grid.Tick(began); pass > u.pass {
-		u.merge(pass)
+	if tick := u.grid.Tick(began); tick > u.tick {
+		u.merge(tick)
 	}
 }
 
 // merge merges our own rows to the buckets of a tick.
-func (u *contexts) merge(pass int64) {
-	u.pass = pass
-	u.changeLinear(&u.linear.rows, func() { u.linear.merge(&u.grid, pass) })
+func (u *contexts) merge(tick int64) {
+	u.tick = tick
+	u.changeLinear(&u.linear.rows, func() { u.linear.merge(&u.grid, tick) })
 	for cell, c := range u.own.All() {
 		if len(c.rows) == 0 {
 			continue
@@ -30,7 +30,7 @@ func (u *contexts) merge(pass int64) {
 		if counts {
 			before.rows = slices.Clone(c.rows)
 		}
-		if !c.rows.Merge(&u.grid, pass) {
+		if !c.rows.Merge(&u.grid, tick) {
 			continue
 		}
 		switch u.cells.Note(cell, 1); {
@@ -53,7 +53,7 @@ func (u *contexts) sources(do func(cells *policy.Pages[cellRows], linear linearR
 
 // newest returns the tick of the newest paid selection, of all sources.
 func (u *contexts) newest() int64 {
-	newest := u.pass
+	newest := u.tick
 	for _, theirs := range u.theirs {
 		if last := len(theirs.linear) - 1; last >= 0 {
 			newest = max(newest, u.grid.Tick(theirs.linear[last].Start()))
@@ -64,23 +64,23 @@ func (u *contexts) newest() int64 {
 
 // seek searches for a change at a new tick, and returns whether one was found. It chooses the time of maximum likelihood among several.
 func (u *contexts) seek(t *policy.Table) bool {
-	pass := u.newest()
-	if u.begins = inflight.Never; pass <= u.looked || u.model.Fits() == 0 {
+	tick := u.newest()
+	if u.begins = inflight.Never; tick <= u.looked || u.model.Fits() == 0 {
 		return false
 	}
 	u.settle(t)
 	most, changes := 0.0, u.model.Changes()
-	for _, time := range u.cuts(pass) {
+	for _, time := range u.cuts(tick) {
 		if nats := u.changedSince(changes, time); changes.Decisive(nats) && nats > most {
 			most, u.begins = nats, time
 		}
 	}
-	u.looked, u.unstored = pass, true
+	u.looked, u.unstored = tick, true
 	return u.begins != inflight.Never
 }
 
 // cuts returns the times to compare: beginnings of buckets, fewer of long ago. The first search compares all.
-func (u *contexts) cuts(pass int64) (all []int64) {
+func (u *contexts) cuts(tick int64) (all []int64) {
 	step, first := 4*u.grid.Unit(), int64(math.MaxInt64) // first is the time of the first payoff
 	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) {
 		if len(rows) > 0 {
@@ -89,12 +89,12 @@ func (u *contexts) cuts(pass int64) (all []int64) {
 	})
 	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) {
 		for i := range rows {
-			age := pass - rows[i].Start()
+			age := tick - rows[i].Start()
 			if rows[i].Start() <= first || rows[i].Start()-first < u.period || age < max(u.settles, u.period) {
 				continue
 			}
 			each := int64(1) << max(0, bits.Len64(uint64(age/step))-2)
-			if u.looked == inflight.Never || pass/step%each == 0 {
+			if u.looked == inflight.Never || tick/step%each == 0 {
 				all = append(all, rows[i].Start())
 			}
 		}

@@ -23,11 +23,11 @@ type payment struct {
 	payoff float64
 }
 
-// grouped counts payoffs by the blocks of a pass.
-func grouped(g *inflight.Scheme, payments []payment, pass int64) Rows[Payoffs] {
+// grouped counts payoffs by the blocks of a tick.
+func grouped(g *inflight.Scheme, payments []payment, tick int64) Rows[Payoffs] {
 	sums := map[inflight.Bucket]Payoffs{}
 	for _, p := range payments {
-		b := g.BucketOf(p.began, pass)
+		b := g.BucketOf(p.began, tick)
 		x := sums[b]
 		sums[b] = Payoffs{x.N + 1, x.R + int64(math.Round(p.payoff*(1<<30))), x.Q + int64(math.Round(p.payoff*p.payoff*(1<<30)))}
 	}
@@ -44,29 +44,29 @@ func payments(t *rapid.T, g *inflight.Scheme, now int64) payment {
 	return payment{now - ago, rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64Range(-3, 3)).Draw(t, "payoff")}
 }
 
-// Whatever is paid, in whatever order, and however blocks merge: rows are the payoffs that came, counted by the blocks of the pass.
+// Whatever is paid, in whatever order, and however blocks merge: rows are the payoffs that came, counted by the blocks of the tick.
 func TestRows_ArePayoffsByBlock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := inflight.NewScheme(rapid.Int64Range(1, 400*day).Draw(t, "horizon"))
 		now := rapid.SampledFrom([]int64{-62_135_596_800_000, 0, 1_784_000_000_000}).Draw(t, "now")
-		pass, rows, all := g.Tick(now), Rows[Payoffs](nil), []payment(nil)
+		tick, rows, all := g.Tick(now), Rows[Payoffs](nil), []payment(nil)
 		pay := func(t *rapid.T) {
 			p := payments(t, &g, now)
-			rows.Count(&g, p.began, pass, PayoffsOf(p.payoff))
+			rows.Count(&g, p.began, tick, PayoffsOf(p.payoff))
 			all = append(all, p)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"pay": pay, "pay again": pay,
 			"pass": func(t *rapid.T) {
 				now += rapid.OneOf(rapid.Int64Range(0, 10*g.Unit()), rapid.Int64Range(0, 2*g.Horizon())).Draw(t, "ms")
-				pass = g.Tick(now)
+				tick = g.Tick(now)
 				before := slices.Clone(rows)
-				changed := rows.Merge(&g, pass)
+				changed := rows.Merge(&g, tick)
 				require.Equal(t, changed, !slices.Equal(before, rows))
-				require.False(t, rows.Merge(&g, pass), "once is enough")
+				require.False(t, rows.Merge(&g, tick), "once is enough")
 			},
 			"": func(t *rapid.T) {
-				require.Equal(t, grouped(&g, all, pass), rows)
+				require.Equal(t, grouped(&g, all, tick), rows)
 				if len(rows) > 0 {
 					read, err := words.Parse(rows.Append(nil), ' ', ReadRows, errText)
 					require.NoError(t, err)
@@ -136,8 +136,8 @@ func FuzzParse(f *testing.F) {
 		sum := rows.Add(rows)
 		require.Len(t, sum, len(rows))
 		g := inflight.NewScheme(30 * day)
-		for _, pass := range []int64{inflight.Never, 0, g.Tick(1_784_000_000_000)} {
-			sum.Merge(&g, pass)
+		for _, tick := range []int64{inflight.Never, 0, g.Tick(1_784_000_000_000)} {
+			sum.Merge(&g, tick)
 		}
 		all := sum.Total()
 		require.True(t, all.N > 0 && all.Q >= 0)
@@ -207,9 +207,9 @@ func BenchmarkFade(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var rows Rows[Payoffs]
 	now := int64(3 * 365 * day)
-	pass := g.Tick(now)
+	tick := g.Tick(now)
 	for range 100_000 {
-		rows.Count(&g, rng.Int64N(now), pass, PayoffsOf(rng.Float64()))
+		rows.Count(&g, rng.Int64N(now), tick, PayoffsOf(rng.Float64()))
 	}
 	b.ReportMetric(float64(len(rows)), "rows")
 	for b.Loop() {

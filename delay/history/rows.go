@@ -73,10 +73,10 @@ type Rows[S Sums[S]] []Row[S]
 func take[S Sums[S]](r *Row[S], s S) { r.Sum = r.Sum.Add(s).Bounded() }
 
 // Count adds to the bucket of a time as of a tick, or to a longer one that contains the time, and returns the row's index.
-func (h *Rows[S]) Count(g *inflight.Scheme, time, pass int64, s S) (at int) {
+func (h *Rows[S]) Count(g *inflight.Scheme, time, tick int64, s S) (at int) {
 	at, within := h.At(time)
 	if !within {
-		*h = slices.Insert(*h, at, Row[S]{Bucket: g.BucketOf(time, pass)})
+		*h = slices.Insert(*h, at, Row[S]{Bucket: g.BucketOf(time, tick)})
 	}
 	take(&(*h)[at], s)
 	return at
@@ -99,10 +99,10 @@ func (h Rows[S]) Find(b inflight.Bucket) (at int, found bool) {
 }
 
 // Merge merges rows to the buckets of a tick, and returns whether it changed any.
-func (h *Rows[S]) Merge(g *inflight.Scheme, pass int64) (changed bool) {
+func (h *Rows[S]) Merge(g *inflight.Scheme, tick int64) (changed bool) {
 	kept := (*h)[:0]
 	for _, x := range *h {
-		b := g.Merged(x.Bucket, pass)
+		b := g.Merged(x.Bucket, tick)
 		changed = changed || b != x.Bucket
 		if last := len(kept) - 1; last >= 0 && kept[last].End() > b.Start() { // in one bucket now
 			take(&kept[last], x.Sum)

@@ -46,11 +46,11 @@ func (a *Ages) find(time int64) (at int, found bool) {
 }
 
 // Row returns the bucket that counts payoffs of selections that began at a time, as of a tick.
-func (a *Ages) Row(g *Scheme, began, pass int64) Bucket {
+func (a *Ages) Row(g *Scheme, began, tick int64) Bucket {
 	if at, found := a.find(began); found {
 		return a.rows[at].block
 	}
-	return g.BucketOf(began, pass)
+	return g.BucketOf(began, tick)
 }
 
 // Compare orders by start, and of equal starts the longer first.
@@ -93,10 +93,10 @@ func (r *ageRow) sum() {
 }
 
 // Merge merges rows to the buckets of a tick, and calls changed for each row removed or changed.
-func (a *Ages) Merge(g *Scheme, pass int64, changed func(row Bucket)) {
+func (a *Ages) Merge(g *Scheme, tick int64, changed func(row Bucket)) {
 	kept := a.rows[:0]
 	for _, r := range a.rows {
-		to := g.Merged(r.block, pass)
+		to := g.Merged(r.block, tick)
 		if to != r.block {
 			changed(r.block)
 			changed(to)
@@ -122,8 +122,8 @@ func (a *Ages) Each(f func(row Bucket)) {
 }
 
 // seen returns how many bins of a row are complete at a tick.
-func (a *Ages) seen(g *Scheme, r *ageRow, pass int64) int {
-	age := pass - r.block.End()
+func (a *Ages) seen(g *Scheme, r *ageRow, tick int64) int {
+	age := tick - r.block.End()
 	if a.Early.Horizon > 0 && r.block.Start() < a.Early.Before {
 		age = min(age, a.Early.Horizon)
 	}

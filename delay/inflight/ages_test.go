@@ -14,10 +14,10 @@ import (
 type seenPayoff struct{ began, age int64 }
 
 // slowEstimate goes through all payoffs for each bin. A payoff is forgotten by half in a horizon, or as long as leaves 256 of so much.
-func slowEstimate(g *Scheme, payoffs []seenPayoff, pass int64, one float64) []float64 {
+func slowEstimate(g *Scheme, payoffs []seenPayoff, tick int64, one float64) []float64 {
 	left := func(x seenPayoff, halfLife float64) float64 {
-		b := g.BucketOf(x.began, pass)
-		return math.Pow(0.5, float64(max(0, pass-(b.Start()+b.End())/2))/halfLife)
+		b := g.BucketOf(x.began, tick)
+		return math.Pow(0.5, float64(max(0, tick-(b.Start()+b.End())/2))/halfLife)
 	}
 	halfLife := math.Inf(1)
 	if float64(len(payoffs)) >= 256*one {
@@ -35,8 +35,8 @@ func slowEstimate(g *Scheme, payoffs []seenPayoff, pass int64, one float64) []fl
 	ends := slowBins(g.Horizon())
 	seen := func(k int) (of, upTo float64) { // payoffs in a bin, and those to compare them with
 		for _, x := range payoffs {
-			youngest := g.BucketOf(x.began, pass).End()
-			if bin := g.Bin(x.age); bin <= k && youngest+min(ends[k], g.Horizon()) <= pass {
+			youngest := g.BucketOf(x.began, tick).End()
+			if bin := g.Bin(x.age); bin <= k && youngest+min(ends[k], g.Horizon()) <= tick {
 				upTo += left(x, halfLife)
 				if bin == k {
 					of += left(x, halfLife)
@@ -62,13 +62,13 @@ func slowEstimate(g *Scheme, payoffs []seenPayoff, pass int64, one float64) []fl
 	return come
 }
 
-// Whatever is counted and merged, each payoff stands in the row of its block at the pass. A store that receives each change has all
+// Whatever is counted and merged, each payoff stands in the row of its block at the tick. A store that receives each change has all
 // of it. The estimate is that of the payoffs themselves.
 func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := grids().Draw(t, "grid")
 		now := times().Draw(t, "now")
-		pass := g.Tick(now)
+		tick := g.Tick(now)
 		var ages Ages
 		var payoffs []seenPayoff
 		stored := map[Bucket]string{}
@@ -82,7 +82,7 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 		add := func(t *rapid.T) {
 			x := seenPayoff{began: max(earliest, now-rapid.Int64Range(-g.Unit(), 2*g.Horizon()).Draw(t, "ago"))}
 			x.age = rapid.OneOf(rapid.Int64Range(-1, g.Horizon()), rapid.Just(g.Horizon()+1)).Draw(t, "age")
-			row := ages.Row(&g, x.began, pass)
+			row := ages.Row(&g, x.began, tick)
 			ages.Add(&g, row, x.age, 1)
 			harvest(row)
 			if x.age = max(0, x.age); x.age <= g.Horizon() {
@@ -93,13 +93,13 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 			"add": add, "add again": add,
 			"pass": func(t *rapid.T) {
 				now += rapid.OneOf(rapid.Int64Range(0, 10*g.Unit()), rapid.Int64Range(0, 2*g.Horizon())).Draw(t, "ms")
-				pass = g.Tick(now)
+				tick = g.Tick(now)
 				changed := map[Bucket]bool{}
-				ages.Merge(&g, pass, func(row Bucket) { changed[row] = true })
+				ages.Merge(&g, tick, func(row Bucket) { changed[row] = true })
 				for row := range changed {
 					harvest(row)
 				}
-				ages.Merge(&g, pass, func(row Bucket) { require.Fail(t, "once is enough", "%v", row) })
+				ages.Merge(&g, tick, func(row Bucket) { require.Fail(t, "once is enough", "%v", row) })
 			},
 			"": func(t *rapid.T) {
 				rows, want := map[Bucket][]int64{}, map[Bucket][]int64{}
@@ -113,7 +113,7 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 				require.True(t, slices.IsSortedFunc(order, Bucket.Compare))
 				require.Equal(t, expected, stored)
 				for _, x := range payoffs {
-					row := g.BucketOf(x.began, pass)
+					row := g.BucketOf(x.began, tick)
 					if want[row] == nil {
 						want[row] = make([]int64, g.Bins())
 					}
@@ -121,8 +121,8 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 				}
 				require.Equal(t, want, rows)
 				for _, one := range []float64{1, 1. / 64} { // with the second, four payoffs are enough to forget some
-					late := Estimate(&g, pass, one, &ages)
-					require.InDeltaSlice(t, slowEstimate(&g, payoffs, pass, one), late.Shares(), 0.6/precision)
+					late := Estimate(&g, tick, one, &ages)
+					require.InDeltaSlice(t, slowEstimate(&g, payoffs, tick, one), late.Shares(), 0.6/precision)
 				}
 				var read Ages
 				for row, text := range stored {
@@ -141,12 +141,12 @@ func TestAges_PlusAddsCounts(t *testing.T) {
 		var parts [2]Ages
 		var counts [2][]int64
 		for k := range parts {
-			pass := g.Tick(lately + rapid.Int64Range(-g.Horizon(), g.Horizon()).Draw(t, "pass"))
+			tick := g.Tick(lately + rapid.Int64Range(-g.Horizon(), g.Horizon()).Draw(t, "pass"))
 			counts[k] = make([]int64, g.Bins())
 			for range rapid.IntRange(0, 20).Draw(t, "payoffs") {
 				began := lately - rapid.Int64Range(0, 3*g.Horizon()).Draw(t, "ago")
 				age := rapid.Int64Range(0, g.Horizon()).Draw(t, "age")
-				parts[k].Add(&g, parts[k].Row(&g, began, pass), age, 1)
+				parts[k].Add(&g, parts[k].Row(&g, began, tick), age, 1)
 				counts[k][g.Bin(age)]++
 			}
 		}
@@ -161,7 +161,7 @@ func TestAges_PlusAddsCounts(t *testing.T) {
 		for k := range total {
 			require.Equal(t, counts[0][k]+counts[1][k], total[k])
 		}
-		// They may overlap: the next pass brings those of a block together.
+		// They may overlap: the next tick brings those of a block together.
 		merged := sum.Plus(&g, Ages{})
 		merged.Merge(&g, g.Tick(lately+10*longest), func(Bucket) {})
 		for k, r := range merged.rows {
@@ -228,7 +228,7 @@ func TestEstimate_IsRightWhereMostBeganLately(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	g := NewScheme(horizon)
-	pass := g.Tick(lately)
+	tick := g.Tick(lately)
 	all := 1 - math.Exp(-horizon/mean)
 	truth := func(age int64) float64 { return (1 - math.Exp(-float64(age)/mean)) / all }
 	delay := func() int64 { return int64(-mean * math.Log(1-rng.Float64()*all)) }
@@ -236,7 +236,7 @@ func TestEstimate_IsRightWhereMostBeganLately(t *testing.T) {
 	seen := make([]float64, g.Bins())
 	count := func(ago int64) {
 		if age := delay(); age <= ago {
-			ages.Add(&g, ages.Row(&g, pass-ago, pass), age, 1)
+			ages.Add(&g, ages.Row(&g, tick-ago, tick), age, 1)
 			seen[g.Bin(age)]++
 		}
 	}
@@ -248,7 +248,7 @@ func TestEstimate_IsRightWhereMostBeganLately(t *testing.T) {
 			count(ago)
 		}
 	}
-	late := Estimate(&g, pass, 1, &ages)
+	late := Estimate(&g, tick, 1, &ages)
 	var total, sum, worst, plain float64
 	for _, n := range seen {
 		total += n

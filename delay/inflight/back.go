@@ -9,17 +9,17 @@ import "slices"
 // of returns in all amounts. If returns are the larger part, as with a high default, the two change places, so that the share is at
 // most 0.5. If there are no returns, or they are not later, late[0] is of all amounts and the share is 0. Ages count amounts, one
 // list per partition; one is the amount of a payoff of 1.
-func Apart(g *Scheme, pass int64, one float64, rises, falls []*Ages) (late [2]DelayDistribution, share float64) {
+func Apart(g *Scheme, tick int64, one float64, rises, falls []*Ages) (late [2]DelayDistribution, share float64) {
 	if amount(falls) > amount(rises) {
 		rises, falls = falls, rises
 	}
 	if amount(falls) > 0 {
-		late[0], late[1] = Estimate(g, pass, one, rises...), Estimate(g, pass, one, falls...)
+		late[0], late[1] = Estimate(g, tick, one, rises...), Estimate(g, tick, one, falls...)
 		if late[1].earlier() < late[0].earlier() {
-			return late, taken(g, pass, late, rises, falls)
+			return late, taken(g, tick, late, rises, falls)
 		}
 	}
-	return [2]DelayDistribution{Estimate(g, pass, one, slices.Concat(rises, falls)...), {}}, 0
+	return [2]DelayDistribution{Estimate(g, tick, one, slices.Concat(rises, falls)...), {}}, 0
 }
 
 func amount(ages []*Ages) (sum float64) {
@@ -41,13 +41,13 @@ func (l *DelayDistribution) earlier() (sum float64) {
 
 // taken returns the share of returns in all amounts, at most 0.5. Of selections of one bucket, shares F of the rises and G of the
 // returns have come. So if rises amount to R now, returns amount to the final ratio of both, times R·G/F.
-func taken(g *Scheme, pass int64, late [2]DelayDistribution, rises, falls []*Ages) float64 {
+func taken(g *Scheme, tick int64, late [2]DelayDistribution, rises, falls []*Ages) float64 {
 	var could float64
 	for _, a := range rises {
 		for i := range a.rows {
 			r, part := &a.rows[i], 1.0
-			if f := late[0].Share(g, r.block, pass); f > 0 {
-				part = min(1, late[1].Share(g, r.block, pass)/f)
+			if f := late[0].Share(g, r.block, tick); f > 0 {
+				part = min(1, late[1].Share(g, r.block, tick)/f)
 			}
 			could += float64(r.amount * part)
 		}

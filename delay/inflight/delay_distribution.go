@@ -47,11 +47,11 @@ func (l *DelayDistribution) By(g *Scheme, age int64) float64 {
 // Share returns the share of payoffs that have come, at a tick, for selections that began in a bucket: by the age of its middle. In
 // a bucket that contains the tick only the part before it has an age. So a partition without an owner, which holds back the common
 // tick, takes no weight off other partitions' selections.
-func (l *DelayDistribution) Share(g *Scheme, b Bucket, pass int64) float64 {
-	if pass >= b.End() || pass <= b.Start() {
-		return l.By(g, b.Age(pass))
+func (l *DelayDistribution) Share(g *Scheme, b Bucket, tick int64) float64 {
+	if tick >= b.End() || tick <= b.Start() {
+		return l.By(g, b.Age(tick))
 	}
-	old := pass - b.Start()
+	old := tick - b.Start()
 	return float64(float64(old)/float64(b.End()-b.Start())) * l.By(g, old/2)
 }
 
@@ -70,11 +70,11 @@ const nearby = math.Sqrt2 / 2
 // Ages above the oldest selection's are not seen at all. As few payoffs are expected there as in the octaves below, and never more than
 // the uniform prior says. That alone would have half of the payoffs still to come, with minutes of data and a horizon of a month.
 // A share that has come that is too large scales the means of all items alike; one that is too small makes all of them 1.
-func Estimate(g *Scheme, pass int64, one float64, ages ...*Ages) DelayDistribution {
+func Estimate(g *Scheme, tick int64, one float64, ages ...*Ages) DelayDistribution {
 	bins := g.Bins()
 	come := make([]float64, bins)
 	come[bins-1] = 1
-	at, upTo := compared(g, pass, one, ages)
+	at, upTo := compared(g, tick, one, ages)
 	late := make([]float64, bins)
 	var below, of float64 // late and compared payoffs of bins below
 	for k := range bins {
@@ -98,13 +98,13 @@ func Estimate(g *Scheme, pass int64, one float64, ages ...*Ages) DelayDistributi
 const precision = 1e6
 
 // compared returns by bin the payoffs that are compared: those of the bin, and those of bins up to it.
-func compared(g *Scheme, pass int64, one float64, ages []*Ages) (at, upTo []float64) {
+func compared(g *Scheme, tick int64, one float64, ages []*Ages) (at, upTo []float64) {
 	at, upTo = make([]float64, g.Bins()), make([]float64, g.Bins())
-	weights := weightsOf(g, pass, one, ages)
+	weights := weightsOf(g, tick, one, ages)
 	for _, a := range ages {
 		for i := range a.rows {
 			r, w, sum := &a.rows[i], weights[i], 0.0
-			for k, n := range r.bins[:a.seen(g, r, pass)] {
+			for k, n := range r.bins[:a.seen(g, r, tick)] {
 				x := float64(w * float64(n))
 				sum += x
 				at[k] += x
@@ -118,8 +118,8 @@ func compared(g *Scheme, pass int64, one float64, ages []*Ages) (at, upTo []floa
 
 // Coming returns the share of payoffs that come in the last two octaves of the ages seen at a tick, while these are younger than the
 // horizon; else 0. Of greater ages nothing is known: where the share is large, most payoffs may be still to come. See Estimate.
-func Coming(g *Scheme, pass int64, one float64, ages ...*Ages) float64 {
-	at, upTo := compared(g, pass, one, ages)
+func Coming(g *Scheme, tick int64, one float64, ages ...*Ages) float64 {
+	at, upTo := compared(g, tick, one, ages)
 	last := len(upTo) - 1
 	for last > 0 && upTo[last] == 0 {
 		last--
@@ -138,11 +138,11 @@ func Coming(g *Scheme, pass int64, one float64, ages ...*Ages) float64 {
 
 // Seen returns the greatest age in milliseconds that selections with payoffs have reached at a tick, in whole bins; at most the horizon. The
 // shares of Estimate at greater ages are assumed.
-func Seen(g *Scheme, pass int64, ages ...*Ages) int64 {
+func Seen(g *Scheme, tick int64, ages ...*Ages) int64 {
 	bins := 0
 	for _, a := range ages {
 		for i := range a.rows { // the oldest first: behind the early ones bins become fewer
-			if bins = max(bins, a.seen(g, &a.rows[i], pass)); a.rows[i].block.Start() >= a.Early.Before {
+			if bins = max(bins, a.seen(g, &a.rows[i], tick)); a.rows[i].block.Start() >= a.Early.Before {
 				break
 			}
 		}
@@ -158,7 +158,7 @@ const enough = 256
 
 // weightsOf returns the weight of each row's payoffs, row by row. Its half-life in milliseconds is the horizon times the least power of two
 // with which enough payoffs are left; where there are fewer, all weights are 1.
-func weightsOf(g *Scheme, pass int64, one float64, ages []*Ages) []float64 {
+func weightsOf(g *Scheme, tick int64, one float64, ages []*Ages) []float64 {
 	var rows int
 	var all float64
 	for _, a := range ages {
@@ -173,7 +173,7 @@ func weightsOf(g *Scheme, pass int64, one float64, ages []*Ages) []float64 {
 		var left float64
 		for _, a := range ages {
 			for i := range a.rows {
-				w := a.rows[i].left(pass, h)
+				w := a.rows[i].left(tick, h)
 				left += float64(w * a.rows[i].amount)
 				weights = append(weights, w)
 			}
@@ -190,8 +190,8 @@ func weightsOf(g *Scheme, pass int64, one float64, ages []*Ages) []float64 {
 }
 
 // left returns the weight of the row's payoffs at a tick, with a half-life in milliseconds.
-func (r *ageRow) left(pass int64, halfLife float64) float64 {
-	return math.Exp2(-float64(r.block.Age(pass)) / halfLife)
+func (r *ageRow) left(tick int64, halfLife float64) float64 {
+	return math.Exp2(-float64(r.block.Age(tick)) / halfLife)
 }
 
 // Settings of the estimates of shares.

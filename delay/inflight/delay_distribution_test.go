@@ -165,7 +165,7 @@ func TestWeigh_IsBetweenNothingAndAll(t *testing.T) {
 // a half, with perHorizon payoffs in each.
 func fallsBehind(perHorizon int64) (off float64) {
 	g := NewScheme(day)
-	pass := g.Tick(lately)
+	tick := g.Tick(lately)
 	var ages Ages
 	for ago := int64(0); ago < 25*day/2; ago += day / perHorizon {
 		age := int64(day / 32)
@@ -173,10 +173,10 @@ func fallsBehind(perHorizon int64) (off float64) {
 			age = day / 4
 		}
 		if age <= ago {
-			ages.Add(&g, ages.Row(&g, pass-ago, pass), age, 1)
+			ages.Add(&g, ages.Row(&g, tick-ago, tick), age, 1)
 		}
 	}
-	late := Estimate(&g, pass, 1, &ages)
+	late := Estimate(&g, tick, 1, &ages)
 	for k, come := range late.Shares()[:g.Bins()-1] {
 		truth := 0.0
 		if g.ends[k] > day/4 {
@@ -201,7 +201,7 @@ func TestEstimate_FollowsWhatChanges(t *testing.T) {
 func TestEstimate_BeyondTheAgesSeen(t *testing.T) {
 	g := NewScheme(30 * day)
 	g.Cover(1_500_000)
-	pass := g.Tick(lately + 1_500_000)
+	tick := g.Tick(lately + 1_500_000)
 	for _, c := range []struct {
 		delay       func(k int64) int64 // of the payoff of a selection at second k
 		least, most float64             // share come by the ages seen
@@ -213,12 +213,12 @@ func TestEstimate_BeyondTheAgesSeen(t *testing.T) {
 		var a Ages
 		for k := range int64(1500) {
 			if age := c.delay(k); 1000*k+age <= 1_500_000 {
-				a.Add(&g, a.Row(&g, lately+1000*k, pass), age, 1)
+				a.Add(&g, a.Row(&g, lately+1000*k, tick), age, 1)
 			}
 		}
-		l := Estimate(&g, pass, 1, &a)
+		l := Estimate(&g, tick, 1, &a)
 		share := l.By(&g, 1_200_000)
 		require.True(t, c.least <= share && share <= c.most, "%v", share)
-		require.Equal(t, c.allCome, Coming(&g, pass, 1, &a) < 0.1)
+		require.Equal(t, c.allCome, Coming(&g, tick, 1, &a) < 0.1)
 	}
 }

@@ -32,10 +32,10 @@ func (s Intervals) at(time int64) (at int, found bool) {
 }
 
 // Begin counts a selection that began at a time, in the time's bucket or a longer one that is there already, and returns its interval.
-func (s *Intervals) Begin(g *Scheme, time, pass, expected int64) *Interval {
+func (s *Intervals) Begin(g *Scheme, time, tick, expected int64) *Interval {
 	at, found := s.at(time)
 	if !found {
-		*s = slices.Insert(*s, at, Interval{Bucket: g.BucketOf(time, pass)})
+		*s = slices.Insert(*s, at, Interval{Bucket: g.BucketOf(time, tick)})
 	}
 	x := &(*s)[at]
 	x.take(Interval{N: 1, Expected: expected})
@@ -75,10 +75,10 @@ func (s *Intervals) Remove(gone Intervals) {
 }
 
 // Merge merges intervals to the buckets of a tick, and returns whether it changed any.
-func (s *Intervals) Merge(g *Scheme, pass int64) (changed bool) {
+func (s *Intervals) Merge(g *Scheme, tick int64) (changed bool) {
 	kept := (*s)[:0]
 	for _, x := range *s {
-		b := g.Merged(x.Bucket, pass)
+		b := g.Merged(x.Bucket, tick)
 		changed = changed || b != x.Bucket
 		if last := len(kept) - 1; last >= 0 && kept[last].End() > b.Start() { // in one bucket now
 			kept[last].take(x)

@@ -12,11 +12,11 @@ import (
 // expectedOf is the expected payoff of a selection that begins at a time.
 func expectedOf(time int64) int64 { return time%7 - 3 }
 
-// grouped counts times by their blocks at a pass.
-func grouped(g *Scheme, times []int64, pass int64) Intervals {
+// grouped counts times by their blocks at a tick.
+func grouped(g *Scheme, times []int64, tick int64) Intervals {
 	counts := map[Bucket]Interval{}
 	for _, time := range times {
-		b := g.BucketOf(time, pass)
+		b := g.BucketOf(time, tick)
 		counts[b] = Interval{Bucket: b, N: counts[b].N + 1, Expected: counts[b].Expected + expectedOf(time)}
 	}
 	return IntervalsOf(counts)
@@ -43,7 +43,7 @@ func TestSpans_AreTimesByBlock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := grids().Draw(t, "grid")
 		now := times().Draw(t, "now")
-		pass := g.Tick(now)
+		tick := g.Tick(now)
 		spans, open := Intervals{}, []int64{}
 		time := func(t *rapid.T) int64 {
 			ago := rapid.OneOf(rapid.Int64Range(-5*g.Unit(), 20*g.Unit()), rapid.Int64Range(0, 2*g.Horizon()))
@@ -51,8 +51,8 @@ func TestSpans_AreTimesByBlock(t *testing.T) {
 		}
 		begin := func(t *rapid.T) {
 			at := time(t)
-			x := spans.Begin(&g, at, pass, expectedOf(at))
-			require.Equal(t, g.BucketOf(at, pass), x.Bucket)
+			x := spans.Begin(&g, at, tick, expectedOf(at))
+			require.Equal(t, g.BucketOf(at, tick), x.Bucket)
 			open = append(open, at)
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -68,8 +68,8 @@ func TestSpans_AreTimesByBlock(t *testing.T) {
 			},
 			"end of what did not begin": func(t *rapid.T) {
 				at := time(t)
-				b := g.BucketOf(at, pass)
-				k := slices.IndexFunc(open, func(o int64) bool { return g.BucketOf(o, pass) == b })
+				b := g.BucketOf(at, tick)
+				k := slices.IndexFunc(open, func(o int64) bool { return g.BucketOf(o, tick) == b })
 				expected := int64(0)
 				if k >= 0 {
 					expected = expectedOf(open[k])
@@ -84,12 +84,12 @@ func TestSpans_AreTimesByBlock(t *testing.T) {
 			"pass": func(t *rapid.T) {
 				before := slices.Clone(spans)
 				now += rapid.OneOf(rapid.Int64Range(0, 10*g.Unit()), rapid.Int64Range(0, 2*g.Horizon())).Draw(t, "ms")
-				pass = g.Tick(now)
-				require.Equal(t, !slices.Equal(before, grouped(&g, open, pass)), spans.Merge(&g, pass))
-				require.False(t, spans.Merge(&g, pass), "once is enough")
+				tick = g.Tick(now)
+				require.Equal(t, !slices.Equal(before, grouped(&g, open, tick)), spans.Merge(&g, tick))
+				require.False(t, spans.Merge(&g, tick), "once is enough")
 			},
 			"": func(t *rapid.T) {
-				require.Equal(t, append(Intervals{}, grouped(&g, open, pass)...), append(Intervals{}, spans...))
+				require.Equal(t, append(Intervals{}, grouped(&g, open, tick)...), append(Intervals{}, spans...))
 				require.EqualValues(t, len(open), spans.Count())
 				text := spans.Append(nil)
 				read, err := parseIntervals(text)
@@ -100,12 +100,12 @@ func TestSpans_AreTimesByBlock(t *testing.T) {
 	})
 }
 
-// manySpans are those of some times at a pass of their own, as another partition has them whose event time lies elsewhere.
+// manySpans are those of some times at a tick of their own, as another partition has them whose event time lies elsewhere.
 func manySpans(t *rapid.T, g *Scheme, name string) Intervals {
-	pass := g.Tick(lately + rapid.Int64Range(-g.Horizon(), g.Horizon()).Draw(t, name+" pass"))
+	tick := g.Tick(lately + rapid.Int64Range(-g.Horizon(), g.Horizon()).Draw(t, name+" pass"))
 	var s Intervals
 	for _, ago := range rapid.SliceOfN(rapid.Int64Range(0, 2*g.Horizon()+40*g.Unit()), 0, 20).Draw(t, name) {
-		s.Begin(g, lately-ago, pass, expectedOf(lately-ago))
+		s.Begin(g, lately-ago, tick, expectedOf(lately-ago))
 	}
 	return s
 }
@@ -138,7 +138,7 @@ func TestSpans_AddIsTheUnionInTheLongerBlocks(t *testing.T) {
 	})
 }
 
-// Intervals with longer blocks than those of the pass, as another horizon leaves them, take the selections that begin within them.
+// Intervals with longer blocks than those of the tick, as another horizon leaves them, take the selections that begin within them.
 func TestSpans_LongerBlocksStay(t *testing.T) {
 	g := NewScheme(longest)
 	var s Intervals
@@ -185,20 +185,20 @@ func rising(t *rapid.T, g *Scheme) DelayDistribution {
 	return NewDelayDistribution(come)
 }
 
-// While expired weight stops growing at a moment, as another partition has no owner, blocks merge by our own passes. The weight of
+// While expired weight stops growing at a moment, as another partition has no owner, blocks merge by our own ticks. The weight of
 // their selections does not fall. Where payoffs come evenly it stays the same.
 func TestDelayDistribution_DoesNotFallBeforeUnpaidCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewScheme(rapid.Int64Range(1, 1<<20).Draw(t, "horizon"))
 		var spans Intervals
 		begin := rapid.Int64Range(-3, 3).Draw(t, "begin") << 30
-		now, pass := begin, int64(Never)
-		forward := func(passes int64) {
-			for end := now + passes*4*g.Unit(); now < end; now += g.Unit() {
-				spans.Begin(&g, now, pass, 0)
+		now, tick := begin, int64(Never)
+		forward := func(ticks int64) {
+			for end := now + ticks*4*g.Unit(); now < end; now += g.Unit() {
+				spans.Begin(&g, now, tick, 0)
 			}
-			pass = g.Tick(now)
-			spans.Merge(&g, pass)
+			tick = g.Tick(now)
+			spans.Merge(&g, tick)
 		}
 		late, even := rising(t, &g), DelayDistribution{}
 		weights := func(known int64) (w, evenly float64) {
@@ -208,13 +208,13 @@ func TestDelayDistribution_DoesNotFallBeforeUnpaidCount(t *testing.T) {
 			}
 			return w, evenly
 		}
-		passes := rapid.Int64Range(1, 200)
-		forward(passes.Draw(t, "passes"))
-		known := pass
+		ticks := rapid.Int64Range(1, 200)
+		forward(ticks.Draw(t, "passes"))
+		known := tick
 		before, evenly := weights(known)
 		require.Positive(t, before)
 		for range rapid.IntRange(1, 5).Draw(t, "times") {
-			forward(passes.Draw(t, "more passes"))
+			forward(ticks.Draw(t, "more passes"))
 			after, same := weights(known)
 			require.GreaterOrEqual(t, after, before*(1-1e-9))
 			if known-begin <= g.Horizon() { // else ages are cut

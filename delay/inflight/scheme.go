@@ -118,11 +118,11 @@ type Bucket struct {
 
 // BucketOf returns the bucket of a time as of a tick: the longest that ended at least four of its lengths before (see ages), else
 // the shortest. It is at most about a quarter as long as its age. Buckets only merge: two times in one bucket stay in one.
-func (g *Scheme) BucketOf(time, pass int64) Bucket {
+func (g *Scheme) BucketOf(time, tick int64) Bucket {
 	b := Bucket{int8(g.level), time >> g.level}
 	for {
 		up := Bucket{b.Level + 1, b.Index >> 1}
-		if up.Level > longestLevel || up.End()+g.ages<<up.Level > pass {
+		if up.Level > longestLevel || up.End()+g.ages<<up.Level > tick {
 			return b
 		}
 		b = up
@@ -136,8 +136,8 @@ const longestLevel = 46
 const Never = -(1 << 53)
 
 // Merged returns the bucket of b as of a tick. A longer one, of a partition ahead or of a longer horizon, stays.
-func (g *Scheme) Merged(b Bucket, pass int64) Bucket {
-	if at := g.BucketOf(b.Start(), pass); at.Level > b.Level {
+func (g *Scheme) Merged(b Bucket, tick int64) Bucket {
+	if at := g.BucketOf(b.Start(), tick); at.Level > b.Level {
 		return at
 	}
 	return b
@@ -151,6 +151,6 @@ func (b Bucket) End() int64 { return (b.Index + 1) << b.Level }
 func (b Bucket) Middle() int64 { return b.Start() + (int64(1)<<b.Level)/2 }
 
 // Age returns the age of the bucket's middle at a tick, at least 0.
-func (b Bucket) Age(pass int64) int64 {
-	return max(0, pass-b.Middle())
+func (b Bucket) Age(tick int64) int64 {
+	return max(0, tick-b.Middle())
 }

@@ -29,7 +29,7 @@ func grids() *rapid.Generator[Scheme] {
 	})
 }
 
-// times are any that an event can have, and more often those around some pass.
+// times are any that an event can have, and more often those around some tick.
 func times() *rapid.Generator[int64] {
 	return rapid.OneOf(rapid.Int64Range(earliest, latest), rapid.Int64Range(lately, lately+30*day), rapid.Int64Range(-100_000, 100_000),
 		rapid.SampledFrom([]int64{earliest, latest, -1, 0, 1}))
@@ -115,45 +115,45 @@ func TestGrid_PassIsAMultipleOfFourUnits(t *testing.T) {
 }
 
 // slowBlock looks through all levels from the top.
-func slowBlock(g *Scheme, time, pass int64) Bucket {
+func slowBlock(g *Scheme, time, tick int64) Bucket {
 	for level := longestLevel; ; level-- {
 		length := int64(1) << level
 		b := Bucket{int8(level), slowFloor(time, length)}
-		if length == g.Unit() || (b.Index+1)*length <= pass-4*length {
+		if length == g.Unit() || (b.Index+1)*length <= tick-4*length {
 			return b
 		}
 	}
 }
 
-// Each time is in one block, the same for all times between its start and its end. Blocks of a pass lie in those of later passes,
+// Each time is in one block, the same for all times between its start and its end. Blocks of a tick lie in those of later ticks,
 // and are short for their age.
 func TestGrid_BlockOfIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := grids().Draw(t, "grid")
-		pass := g.Tick(times().Draw(t, "pass"))
-		back := rapid.OneOf(rapid.Int64Range(-8*g.Unit(), 100*g.Unit()), rapid.Int64Range(0, 3*longest), rapid.Just(pass-earliest))
-		time := min(latest, max(earliest, pass-back.Draw(t, "ago")))
-		b := g.BucketOf(time, pass)
-		require.Equal(t, slowBlock(&g, time, pass), b)
+		tick := g.Tick(times().Draw(t, "pass"))
+		back := rapid.OneOf(rapid.Int64Range(-8*g.Unit(), 100*g.Unit()), rapid.Int64Range(0, 3*longest), rapid.Just(tick-earliest))
+		time := min(latest, max(earliest, tick-back.Draw(t, "ago")))
+		b := g.BucketOf(time, tick)
+		require.Equal(t, slowBlock(&g, time, tick), b)
 		require.True(t, b.Start() <= time && time < b.End())
 		require.Equal(t, int64(1)<<b.Level, b.End()-b.Start())
 		inside := rapid.Int64Range(b.Start(), b.End()-1).Draw(t, "inside")
 		for _, other := range []int64{b.Start(), inside, b.End() - 1} {
-			require.Equal(t, b, g.BucketOf(other, pass))
+			require.Equal(t, b, g.BucketOf(other, tick))
 		}
-		require.NotEqual(t, b, g.BucketOf(b.End(), pass))
-		require.NotEqual(t, b, g.BucketOf(b.Start()-1, pass))
+		require.NotEqual(t, b, g.BucketOf(b.End(), tick))
+		require.NotEqual(t, b, g.BucketOf(b.Start()-1, tick))
 		if length := b.End() - b.Start(); length > g.Unit() {
-			require.LessOrEqual(t, 4*length, pass-b.End(), "a quarter of the age of its youngest")
+			require.LessOrEqual(t, 4*length, tick-b.End(), "a quarter of the age of its youngest")
 		}
-		require.Equal(t, max(0, pass-(b.Start()+b.End())/2), b.Age(pass))
+		require.Equal(t, max(0, tick-(b.Start()+b.End())/2), b.Age(tick))
 
-		later := g.Tick(rapid.Int64Range(pass, max(pass, latest)).Draw(t, "later"))
+		later := g.Tick(rapid.Int64Range(tick, max(tick, latest)).Draw(t, "later"))
 		after := g.BucketOf(time, later)
 		require.True(t, after.Start() <= b.Start() && b.End() <= after.End())
 		require.Equal(t, after, g.BucketOf(inside, later), "it is not split")
 		require.Equal(t, after, g.Merged(b, later))
-		require.Equal(t, after, g.Merged(after, pass), "nor by an earlier pass")
+		require.Equal(t, after, g.Merged(after, tick), "nor by an earlier pass")
 		require.Equal(t, b, g.Merged(b, Never))
 		require.Equal(t, int8(g.level), g.BucketOf(time, Never).Level)
 	})
@@ -162,13 +162,13 @@ func TestGrid_BlockOfIsItsDefinition(t *testing.T) {
 // There are six blocks to an octave of age at most, so that an item has no more than grow with the logarithm of its age.
 func TestGrid_BlocksAreFew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g, pass := grids().Draw(t, "grid"), times().Draw(t, "pass")
-		pass = g.Tick(pass)
+		g, tick := grids().Draw(t, "grid"), times().Draw(t, "pass")
+		tick = g.Tick(tick)
 		begin := g.Unit() * rapid.Int64Range(4, 20).Draw(t, "units")
 		counts := map[int]int{}
-		for time := pass - begin; time > earliest && pass-time < 1<<40; {
-			b := g.BucketOf(time, pass)
-			counts[int(math.Log2(float64(pass-b.Start())/float64(begin)))]++
+		for time := tick - begin; time > earliest && tick-time < 1<<40; {
+			b := g.BucketOf(time, tick)
+			counts[int(math.Log2(float64(tick-b.Start())/float64(begin)))]++
 			time = b.Start() - 1
 		}
 		for octave, n := range counts {

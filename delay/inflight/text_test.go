@@ -13,12 +13,12 @@ import (
 // use goes on with blocks that were read: no sum overflows.
 func use(t *testing.T, g *Scheme, s Intervals) {
 	total := s.Count()
-	for _, pass := range []int64{Never, g.Tick(earliest), g.Tick(0), g.Tick(lately), g.Tick(latest)} {
-		s.Merge(g, pass)
+	for _, tick := range []int64{Never, g.Tick(earliest), g.Tick(0), g.Tick(lately), g.Tick(latest)} {
+		s.Merge(g, tick)
 		require.Equal(t, total, s.Count())
 		for k, x := range s {
 			require.Less(t, x.Start(), x.End())
-			require.GreaterOrEqual(t, x.Age(pass), int64(0))
+			require.GreaterOrEqual(t, x.Age(tick), int64(0))
 			require.True(t, k == 0 || s[k-1].End() <= x.Start())
 		}
 	}

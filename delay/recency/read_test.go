@@ -23,20 +23,20 @@ func newRand(t testing.TB, seed uint64) *rand.Rand {
 
 var empirical = policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 
-// knowledge is rows as a learner keeps them, with an estimate made at each pass.
+// knowledge is rows as a learner keeps them, with an estimate made at each tick.
 type knowledge struct {
 	*Estimate
 	grid   inflight.Scheme
 	items  []Rows
 	levels history.Rows[Residual]
-	pass   int64
+	tick   int64
 	fed    int64
 }
 
 func learns(t testing.TB, items int) *knowledge {
 	e, err := NewEstimate(DefaultHalfLives(), empirical)
 	require.NoError(t, err)
-	return &knowledge{Estimate: e, grid: Scheme(DefaultHalfLives(), 86_400_000), items: make([]Rows, items), pass: inflight.Never}
+	return &knowledge{Estimate: e, grid: Scheme(DefaultHalfLives(), 86_400_000), items: make([]Rows, items), tick: inflight.Never}
 }
 
 // each gives the rows of all items that have some.
@@ -52,17 +52,17 @@ func (k *knowledge) data(tick int64) *Data {
 	return &Data{Tick: tick, Residuals: k.levels, Fed: k.fed, Items: k.each, Count: len(k.items)}
 }
 
-// feed counts a payoff, and estimates again at each pass.
+// feed counts a payoff, and estimates again at each tick.
 func (k *knowledge) feed(i policy.Item, began int64, payoff, propensity, expected float64) {
 	k.fed++
-	pass := max(k.pass, k.grid.Tick(began))
-	k.levels.Merge(&k.grid, pass)
-	k.levels.Count(&k.grid, began, pass, ResidualOf(payoff, expected))
-	k.items[i].Merge(&k.grid, pass)
-	k.items[i].Count(&k.grid, began, pass, SelectionOf(payoff, propensity))
-	if pass > k.pass {
-		k.pass = pass
-		k.Make(k.data(pass))
+	tick := max(k.tick, k.grid.Tick(began))
+	k.levels.Merge(&k.grid, tick)
+	k.levels.Count(&k.grid, began, tick, ResidualOf(payoff, expected))
+	k.items[i].Merge(&k.grid, tick)
+	k.items[i].Count(&k.grid, began, tick, SelectionOf(payoff, propensity))
+	if tick > k.tick {
+		k.tick = tick
+		k.Make(k.data(tick))
 	}
 }
 
@@ -175,7 +175,7 @@ func TestRead_AnItemThatIsRareAndChangesIsSeen(t *testing.T) {
 	require.Equal(t, math.Trunc(k.recent(0).Worth), k.recent(0).Worth, "the last payoffs count without weights")
 }
 
-// An item's estimate depends neither on which source has which rows, nor on whether its rows are of the newest pass. Blocks that
+// An item's estimate depends neither on which source has which rows, nor on whether its rows are of the newest tick. Blocks that
 // two sources have, or one of them longer than the other, count as though one source had them all.
 func TestRead_SourcesAddUp(t *testing.T) {
 	rng := newRand(t, 7)
@@ -190,16 +190,16 @@ func TestRead_SourcesAddUp(t *testing.T) {
 			if rng.IntN(3) == 0 {
 				to = &others
 			}
-			to.Count(&k.grid, began, k.pass, SelectionOf(payoff, 0.5))
+			to.Count(&k.grid, began, k.tick, SelectionOf(payoff, 0.5))
 			if rng.IntN(100) == 0 {
-				to.Merge(&k.grid, k.pass)
+				to.Merge(&k.grid, k.tick)
 			}
 		}
-		k.Make(k.data(k.pass))
-		k.items[0].Merge(&k.grid, k.pass)
+		k.Make(k.data(k.tick))
+		k.items[0].Merge(&k.grid, k.tick)
 		want, got := k.recent(0), k.lately(Item{Rows: own.Add(others)})
 		merged := own.Add(others)
-		merged.Merge(&k.grid, k.pass)
+		merged.Merge(&k.grid, k.tick)
 		require.Equal(t, k.items[0], merged)
 		require.InDelta(t, want.Mean, k.lately(Item{Rows: merged}).Mean, 1e-12)
 		require.InDelta(t, want.Mean, got.Mean, 0.1, "tails may be cut elsewhere")
@@ -330,7 +330,7 @@ func TestRead_WhatIsSilentCounts(t *testing.T) {
 	require.Equal(t, 1.0, k.recent(0).Mean+k.levels0())
 	silent := ownWeight(&k.grid, 0, 1_000_000, 0.9)
 	item := Item{Rows: k.items[0], Silent: silent}
-	k.Make(&Data{Tick: k.pass + 1, Fed: 100, Items: func(yield func(uint64, func() Item) bool) {
+	k.Make(&Data{Tick: k.tick + 1, Fed: 100, Items: func(yield func(uint64, func() Item) bool) {
 		yield(0, func() Item { return item })
 	}, Count: 1})
 	r, allTime := k.Read(item)
@@ -407,13 +407,13 @@ func BenchmarkKnowledge(b *testing.B) {
 		b.Run(fmt.Sprintf("feed/n=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for i := int64(0); b.Loop(); i++ {
-				k.items[i%int64(n)].Count(&k.grid, k.pass, k.pass, SelectionOf(0.5, 0.1))
+				k.items[i%int64(n)].Count(&k.grid, k.tick, k.tick, SelectionOf(0.5, 0.1))
 			}
 		})
 		b.Run(fmt.Sprintf("make/n=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				k.Make(k.data(k.pass))
+				k.Make(k.data(k.tick))
 			}
 		})
 	}

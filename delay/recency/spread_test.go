@@ -16,7 +16,7 @@ func catalogue(rng *rand.Rand, items int) *knowledge {
 	if err != nil {
 		panic(err)
 	}
-	k := &knowledge{Estimate: e, grid: Scheme(DefaultHalfLives(), 86_400_000), items: make([]Rows, items), pass: inflight.Never}
+	k := &knowledge{Estimate: e, grid: Scheme(DefaultHalfLives(), 86_400_000), items: make([]Rows, items), tick: inflight.Never}
 	for i := 0; i < items; i += 3 {
 		mean := 0.3 + 0.2*rng.Float64()
 		for range 20 {
