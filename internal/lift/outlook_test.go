@@ -35,7 +35,7 @@ func TestOutlook_IsThatOfUnits(t *testing.T) {
 			}
 			of, _ := parts[x.partition].Of(x.group)
 			of.Enter(x.arm, x.began, experiment.Unit(1, x.z))
-			of.Pay(x.arm, x.began, x.paid, experiment.PaidOnce(x.worth, x.z, x.payoff))
+			of.Pay(x.arm, x.began, x.paid, experiment.PaidInParts(0, x.worth, x.z, x.payoff))
 		}
 		for _, r := range parts {
 			r.EndUpTo(u.AsOf)

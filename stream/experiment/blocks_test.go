@@ -27,7 +27,7 @@ func visits(e *Experiment, random *rand.Rand, sessions, buckets int, partitions 
 			r, _ := partitions[random.IntN(len(partitions))].Of(group)
 			r.Enter(arm, began, Unit(1, 0))
 			if pays {
-				r.Pay(arm, began, began+min(int64(4*minute*random.ExpFloat64()), leastLagHorizon), PaidOnce(1, 0, true))
+				r.Pay(arm, began, began+min(int64(4*minute*random.ExpFloat64()), leastLagHorizon), PaidInParts(0, 1, 0, true))
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func TestForecast_ComesTrue(t *testing.T) {
 				}
 				r.Enter(arm, at, Unit(1, 0))
 				if random.Float64() < chance {
-					r.Pay(arm, at, at+min(int64(mean*random.ExpFloat64()), lagHorizon), PaidOnce(1, 0, true))
+					r.Pay(arm, at, at+min(int64(mean*random.ExpFloat64()), lagHorizon), PaidInParts(0, 1, 0, true))
 				}
 			}
 			look := func(end int64) End {
@@ -78,7 +78,7 @@ func TestForecast_OfEachOther(t *testing.T) {
 		}
 		r.Enter(arm, at, Unit(1, z))
 		if random.Float64() < 0.8*z+0.04*float64(arm) {
-			r.Pay(arm, at, at+min(int64(500*random.ExpFloat64()), lagHorizon), PaidOnce(1, z, true))
+			r.Pay(arm, at, at+min(int64(500*random.ExpFloat64()), lagHorizon), PaidInParts(0, 1, z, true))
 		}
 	}
 	r.EndUpTo(3000)

@@ -89,11 +89,6 @@ type Paid struct {
 	M int64 // the product of the increase and the unit's covariate
 }
 
-// PaidOnce returns the increase by the only payoff in [0,1] of a unit with covariate z, or by its worth without one.
-func PaidOnce(x, z float64, payoff bool) Paid {
-	return PaidInParts(0, x, z, payoff)
-}
-
 // PaidInParts returns the increase x of a unit's payoff to date from before to after, both in [0,1]. z is its covariate.
 //
 // Let w_l be weights that do not fall with the lag l. Then (Σ w_l·x_l)² ≤ Σ w_l²·U_l, however a unit's parts depend on each other:

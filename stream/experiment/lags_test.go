@@ -161,8 +161,8 @@ func TestRunOff_PartitionsAddUp(t *testing.T) {
 // TestRunOff_Edges: a payoff at its deadline has lag 32, and one from before its unit's beginning, as seen by a partition's clock, lag 0.
 func TestRunOff_Edges(t *testing.T) {
 	r := NewRunOff(1, lagHorizon)
-	r.Pay(0, 199, 199+lagHorizon, PaidOnce(1, 0, true))
-	r.Pay(0, 1000, 300, PaidOnce(1, 0, true))
+	r.Pay(0, 199, 199+lagHorizon, PaidInParts(0, 1, 0, true))
+	r.Pay(0, 1000, 300, PaidInParts(0, 1, 0, true))
 	r.Enter(0, 1000, Unit(1, 0))
 	r.EndUpTo(1000)
 	require.Zero(t, r.lags[0][0], "its unit's bucket has not ended")
@@ -193,7 +193,7 @@ func testRunOffBytes(t *testing.T, most float64, open, ended int) {
 		z := most * random.Float64()
 		r.Enter(arm, began, Unit(1, z))
 		if random.IntN(3) == 0 {
-			r.Pay(arm, began, began+random.Int64N(32_000), PaidOnce(random.Float64(), z, true))
+			r.Pay(arm, began, began+random.Int64N(32_000), PaidInParts(0, random.Float64(), z, true))
 		}
 	}
 	require.Less(t, len(e.AppendBucket(nil, r, 31)), open)
@@ -208,7 +208,7 @@ func BenchmarkRunOff(b *testing.B) {
 	for b.Loop() {
 		at++
 		r.Enter(1, at, Unit(1, 0))
-		r.Pay(1, at, at+100, PaidOnce(1, 0, true))
+		r.Pay(1, at, at+100, PaidInParts(0, 1, 0, true))
 		if at%1000 == 0 {
 			r.EndUpTo(at)
 		}

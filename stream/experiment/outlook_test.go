@@ -120,7 +120,7 @@ func TestDifference_LessCovariates(t *testing.T) {
 			x, age := payoff(z)
 			age = min(age, lagHorizon)
 			r.Enter(arm, began, Unit(1, z))
-			r.Pay(arm, began, began+age, PaidOnce(x, z, true))
+			r.Pay(arm, began, began+age, PaidInParts(0, x, z, true))
 			units = append(units, one{1 - arm, int(min(39-began/100, Lags-1)), int((began+age)/100 - began/100), x, z})
 		}
 		r.EndUpTo(4000)
@@ -335,7 +335,7 @@ func aged(random *rand.Rand, perBucket int, buckets int64, chance [2]float64, dr
 			}
 			r.Enter(arm, at, Unit(1, 0))
 			if random.Float64() < chance[arm] {
-				r.Pay(arm, at, at+min(draw[arm](), lagHorizon), PaidOnce(1, 0, true))
+				r.Pay(arm, at, at+min(draw[arm](), lagHorizon), PaidInParts(0, 1, 0, true))
 			}
 		}
 	}
@@ -360,7 +360,7 @@ func TestAtHorizon_OfEqualPayoffs(t *testing.T) {
 									r = of[0]
 								}
 								r.Enter(arm, 0, Unit(1, 0.5))
-								r.Pay(arm, 0, 0, PaidOnce(x, 0.5, true))
+								r.Pay(arm, 0, 0, PaidInParts(0, x, 0.5, true))
 							}
 						}
 						of.EndUpTo(1 << 40)

@@ -99,7 +99,7 @@ func (x *sessions) bucket(b, width int64) {
 			paid := at + law.draw(x.random)
 			x.periods[period].Add(group, experiment.Of(1, 0))
 			for _, to := range []*experiment.RunOff{r, x.blind} {
-				to.Pay(arm, at, paid, experiment.PaidOnce(1, 0, true))
+				to.Pay(arm, at, paid, experiment.PaidInParts(0, 1, 0, true))
 			}
 		}
 	}
