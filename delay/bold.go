@@ -95,7 +95,7 @@ func NewBOLD(c BOLDConfig) (*BOLD, error) {
 
 func (b *BOLD) Grow(items int) {
 	if more := items - len(b.sums); more > 0 {
-		b.sums = extend(b.sums, more)
+		b.sums = policy.Extend(b.sums, more)
 	}
 }
 

@@ -73,8 +73,8 @@ func NewExploringQPMD(e *policy.EpsilonGreedy, w WindowsConfig) (*QPMD, error) {
 func (q *QPMD) Grow(items int) {
 	q.base.Grow(items)
 	if more := items - len(q.queues); more > 0 {
-		q.queues = extend(q.queues, more)
-		q.storedQueues = extend(q.storedQueues, more)
+		q.queues = policy.Extend(q.queues, more)
+		q.storedQueues = policy.Extend(q.storedQueues, more)
 	}
 }
 

@@ -135,12 +135,12 @@ type recentLevels struct {
 	grid    inflight.Scheme
 	own     history.Rows[recency.Residual]
 	others  policy.Totals[history.Rows[recency.Residual]]
-	changes policy.Changes  // of our own, by level of the bucket
-	tick    int64           // tick of our own newest fed impression
-	moved   bool            // tick has not been harvested
-	ticks   map[int32]int64 // of other sources
-	latest  int64           // the latest of ticks
-	resyncs resyncs[int32]  // levels of buckets read, and passRead
+	changes policy.Changes        // of our own, by level of the bucket
+	tick    int64                 // tick of our own newest fed impression
+	moved   bool                  // tick has not been harvested
+	ticks   map[int32]int64       // of other sources
+	latest  int64                 // the latest of ticks
+	resyncs policy.Resyncs[int32] // levels of buckets read, and passRead
 }
 
 // blockLevels is the number of levels of buckets.
@@ -164,7 +164,7 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	}
 	r := &Robust{base: newBase(moss), unchanged: unchanged{lookAgain: c.Policy.LookingAgain()}, decides: c.Policy, estimate: estimate,
 		grid: recency.Scheme(c.HalfLives, c.Horizon), mark: func(i policy.Item) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 >> 32 }}
-	r.levels = recentLevels{grid: r.grid, tick: inflight.Never, ticks: map[int32]int64{}, latest: inflight.Never, resyncs: resyncs[int32]{}}
+	r.levels = recentLevels{grid: r.grid, tick: inflight.Never, ticks: map[int32]int64{}, latest: inflight.Never, resyncs: policy.Resyncs[int32]{}}
 	r.levels.others.ReplaceBy(history.Rows[recency.Residual].Replace)
 	if err := r.windows.configure(c.Windows); err != nil {
 		return nil, err

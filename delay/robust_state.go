@@ -62,10 +62,10 @@ func (l *recentLevels) load(field, value []byte, _ int) (err error) {
 	return err
 }
 
-func (l *recentLevels) beginResync(source int32) { l.resyncs.begin(source) }
+func (l *recentLevels) beginResync(source int32) { l.resyncs.Begin(source) }
 
 func (l *recentLevels) endResync(source int32, _ func(policy.Item) bool) {
-	read := l.resyncs.end(source)
+	read := l.resyncs.End(source)
 	for level := range l.others.Of(source) {
 		if !read[level] {
 			l.others.Drop(source, level)
@@ -126,7 +126,7 @@ func (r *Robust) Loaded() error {
 // setSource implements storedHash.
 func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate) {
 	if bytes.Equal(field, fieldTick) {
-		l.resyncs.note(source, readTick)
+		l.resyncs.Note(source, readTick)
 		l.setTick(source, value)
 		return
 	}
@@ -134,7 +134,7 @@ func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate)
 		if err != nil {
 			rows = nil
 		}
-		l.resyncs.note(source, level)
+		l.resyncs.Note(source, level)
 		l.others.SetSource(source, level, rows)
 	}
 }

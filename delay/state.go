@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
@@ -52,13 +51,6 @@ const (
 	queueChanged
 )
 
-func extend[T any](s []T, more int) []T {
-	n := len(s)
-	s = slices.Grow(s, more)[:n+more]
-	clear(s[n:])
-	return s
-}
-
 var errItem = errors.New("the field is not an item's number")
 
 // parseItem reads the number of one of so many items.
@@ -85,21 +77,3 @@ func parseTime(text []byte) (int64, error) { return words.Parse(text, ' ', readT
 
 // readTime reads an event time within ±inflight.Never.
 func readTime(r *words.Reader) int64 { return r.Int(inflight.Never, -inflight.Never) }
-
-// resyncs are the keys read so far, by source under resync.
-type resyncs[K comparable] map[int32]map[K]bool
-
-func (r resyncs[K]) begin(source int32) { r[source] = map[K]bool{} }
-
-func (r resyncs[K]) note(source int32, key K) {
-	if r[source] != nil {
-		r[source][key] = true
-	}
-}
-
-// end returns the keys read.
-func (r resyncs[K]) end(source int32) map[K]bool {
-	read := r[source]
-	delete(r, source)
-	return read
-}

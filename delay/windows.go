@@ -44,7 +44,7 @@ type windows struct {
 	unwritten bool
 	made      int      // number of estimates made or taken, in a global learner; in a partition's, of the one in use
 	global    *windows // the global learner's, which then makes the estimates; nil where there is none
-	resyncs   resyncs[policy.Interval]
+	resyncs   policy.Resyncs[policy.Interval]
 	outdated  bool // the stored estimate has another number of windows
 	// beyond are stored intervals of windows not distinguished any more, whose fields are to be deleted.
 	beyond []policy.Interval
@@ -59,7 +59,7 @@ func (w *windows) configure(c WindowsConfig) (err error) {
 	if longest == 0 {
 		longest = DefaultMaxWindow
 	}
-	w.resyncs = resyncs[policy.Interval]{}
+	w.resyncs = policy.Resyncs[policy.Interval]{}
 	if w.every = c.EstimateEvery; w.every == 0 {
 		w.every = DefaultEstimateEvery
 	}

@@ -81,7 +81,7 @@ func (w *windows) about() hashInfo { return hashInfo{Pooled{Hash: hashWindows}, 
 
 func (w *windows) beginResync(source int32) {
 	if w.counts != nil {
-		w.resyncs.begin(source)
+		w.resyncs.Begin(source)
 	}
 }
 
@@ -89,7 +89,7 @@ func (w *windows) endResync(source int32, _ func(policy.Item) bool) {
 	if w.counts == nil {
 		return
 	}
-	read := w.resyncs.end(source)
+	read := w.resyncs.End(source)
 	w.counts.EachOf(source, func(i policy.Interval) {
 		if !read[i] {
 			w.counts.SetSource(source, i, 0)
@@ -111,7 +111,7 @@ func (w *windows) setSource(source int32, field, value []byte, _ Translate) {
 		}
 	}
 	if i = w.counts.Clip(i); w.counts.Check(i, count) == nil {
-		w.resyncs.note(source, i)
+		w.resyncs.Note(source, i)
 		w.counts.SetSource(source, i, count)
 	}
 }

@@ -40,8 +40,8 @@ func (p *Pages[T]) has(n int32) bool {
 func (p *Pages[T]) At(n int32) *T {
 	at := int(n >> pageBits)
 	if at >= len(p.pages) {
-		p.pages = extend(p.pages, at+1-len(p.pages))
-		p.used = extend(p.used, len(p.pages)-len(p.used))
+		p.pages = Extend(p.pages, at+1-len(p.pages))
+		p.used = Extend(p.used, len(p.pages)-len(p.used))
 	}
 	p.leaveSnapshot(at)
 	if p.pages[at] == nil {
@@ -78,7 +78,7 @@ func (p *Pages[T]) leaveSnapshot(at int) {
 		return
 	}
 	if more := at + 1 - len(p.copies); more > 0 {
-		p.copies = extend(p.copies, more)
+		p.copies = Extend(p.copies, more)
 	}
 	if !p.copies[at] {
 		if p.copies[at] = true; p.pages[at] != nil {
@@ -104,7 +104,8 @@ func (p *Pages[T]) All() iter.Seq2[int32, *T] {
 	}
 }
 
-func extend[T any](s []T, more int) []T {
+// Extend appends so many zeros.
+func Extend[T any](s []T, more int) []T {
 	n := len(s)
 	s = slices.Grow(s, more)[:n+more]
 	clear(s[n:])

@@ -18,7 +18,7 @@ func (s *Set) Has(n int32) bool {
 func (s *Set) Add(n int32) {
 	at := int(n / 64)
 	if at >= len(s.words) {
-		s.words = extend(s.words, at+1-len(s.words))
+		s.words = Extend(s.words, at+1-len(s.words))
 	}
 	s.words[at] |= 1 << (n & 63)
 }

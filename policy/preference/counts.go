@@ -101,7 +101,7 @@ func (c *counts) keepUp(at int32, before, after pairCount) {
 
 func (c *counts) grow(items int) {
 	if more := items - len(c.compared); more > 0 {
-		c.compared, c.against = extend(c.compared, more), extend(c.against, more)
+		c.compared, c.against = policy.Extend(c.compared, more), policy.Extend(c.against, more)
 	}
 }
 

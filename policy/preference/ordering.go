@@ -153,11 +153,10 @@ func (s *Sorted) Commit(items int) {
 	}
 }
 
-func (s *Sorted) BeginResync(source int32) { s.coming[source] = map[[2]policy.Item]bool{} }
+func (s *Sorted) BeginResync(source int32) { s.resyncs.Begin(source) }
 
 func (s *Sorted) EndResync(source int32, _ func(policy.Item) bool) {
-	read := s.coming[source]
-	delete(s.coming, source)
+	read := s.resyncs.End(source)
 	for at := range s.counts.sums.Of(source) {
 		p := s.counts.pairs[at]
 		for _, at := range [][2]policy.Item{{p.low, p.high}, {p.high, p.low}} {
@@ -165,14 +164,5 @@ func (s *Sorted) EndResync(source int32, _ func(policy.Item) bool) {
 				s.imports(source, at[0], at[1], reported{})
 			}
 		}
-	}
-}
-
-// resyncs are the pairs read so far, by source under resync.
-type resyncs map[int32]map[[2]policy.Item]bool
-
-func (r resyncs) note(source int32, a, b policy.Item) {
-	if r[source] != nil {
-		r[source][[2]policy.Item{a, b}] = true
 	}
 }

@@ -2,7 +2,6 @@ package preference
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 )
@@ -36,16 +35,9 @@ func (r *Relation) Grow(items int) {
 		}
 		r.rows, r.stride = rows, stride
 	}
-	r.rows = extend(r.rows, items*r.stride-len(r.rows))
-	r.below = extend(r.below, items-n)
-	r.above = extend(r.above, items-n)
-}
-
-func extend[T any](s []T, more int) []T {
-	n := len(s)
-	s = slices.Grow(s, more)[:n+more]
-	clear(s[n:])
-	return s
+	r.rows = policy.Extend(r.rows, items*r.stride-len(r.rows))
+	r.below = policy.Extend(r.below, items-n)
+	r.above = policy.Extend(r.above, items-n)
 }
 
 func (r *Relation) row(i policy.Item) []uint64 {

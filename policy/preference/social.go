@@ -133,7 +133,7 @@ func (s *Social) Grow(items int) {
 		return // Commit sets both
 	}
 	s.items = s.sums.Len()
-	s.within = extend(s.within, (s.sums.Len()+itemsPerSum-1)/itemsPerSum-len(s.within))
+	s.within = policy.Extend(s.within, (s.sums.Len()+itemsPerSum-1)/itemsPerSum-len(s.within))
 }
 
 func (s *Social) keepUp(i policy.Item, before, after moments) {

@@ -37,7 +37,7 @@ type Sorted struct {
 	*ordering           // our own: with Share only its counts are used
 	read      *ordering // decisions read this one: our own, or the global one
 	number    func(policy.Item) policy.Item
-	coming    resyncs
+	resyncs   policy.Resyncs[[2]policy.Item]
 
 	contradictions int64
 
@@ -54,7 +54,7 @@ var _ Finder = (*Sorted)(nil)
 
 // NewSorted returns one without items.
 func NewSorted() *Sorted {
-	s := &Sorted{ordering: &ordering{}, coming: resyncs{}}
+	s := &Sorted{ordering: &ordering{}, resyncs: policy.Resyncs[[2]policy.Item]{}}
 	s.read = s.ordering
 	s.counts.init()
 	return s
@@ -353,7 +353,7 @@ func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.
 	if !okA || !okB || a == b {
 		return
 	}
-	s.coming.note(source, a, b)
+	s.resyncs.Note(source, [2]policy.Item{a, b})
 	s.imports(source, a, b, n)
 }
 
