@@ -9,7 +9,7 @@ import (
 )
 
 // hashAttraction maps "<item>" to "<with> <without>": impressions with the item on top that ended with and without a selection.
-const hashAttraction = "attraction"
+var hashAttraction = named("attraction")
 
 // attraction estimates the share of selections by the item on top. Payoff per impression is that share times payoff per selection, plus
 // nothing times the rest. Shares are known within minutes and payoffs after days, so each is learned from its own sample. In the paper

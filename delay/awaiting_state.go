@@ -24,9 +24,7 @@ import (
 //     mean number. Field "below", if there are payoffs below the default, is their share, mean and delay distribution.
 //
 // With partial payoffs there is no "settled", "ages" counts amounts, and "below" is the share of returns, 0, and their delays.
-const (
-	hashAges = "ages"
-)
+var hashAges = named("ages")
 
 const (
 	fieldSilence = "silence"

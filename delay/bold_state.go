@@ -12,10 +12,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
-const (
-	hashInstances = "instances"
-	hashRounds    = "rounds"
-	hashVectors   = "vectors"
+var (
+	hashInstances = named("instances")
+	hashRounds    = named("rounds")
+	hashVectors   = named("vectors")
 )
 
 // maxLength bounds the list length of loaded vectors, and so the memory that malformed state can allocate.

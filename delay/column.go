@@ -66,8 +66,8 @@ var errValue = errors.New("the value is not one of this hash")
 func (f *format[S]) parse(value []byte) (S, error) { return words.Parse(value, ' ', f.read, errValue) }
 
 // column holds one statistic by item: this partition's own values, those of other sources, and their totals. Its hash maps "<item>"
-// to the own value; zero is not stored. A new statistic takes a type of values that can be added, their format, keepColumn, and its hash in
-// EveryHash: a reset drops these. If it is pooled, each change weighs the item (base.differs).
+// to the own value; zero is not stored. A new statistic takes a type of values that can be added, their format with a named hash, and
+// keepColumn. If it is pooled, each change weighs the item (base.differs).
 type column[S policy.Summand[S]] struct {
 	*policy.Totals[S]
 	format[S]

@@ -236,35 +236,3 @@ func (u *contexts) row(about *policy.Context, at, candidates int, i policy.Item)
 	}
 	return u.middle
 }
-
-// The hashes of a contextual learner. Numbers are decimal with blanks between; sums of payoffs are in units of 2⁻³⁰, of features in
-// units of 1/127.
-//   - "cells": "<item>", or "<item>|<segment>" with segments, to the number of selections in flight and their sums by feature.
-//     Then, by bucket of paid selections "<level>:<index>:<payoffs>:<sum>:<feature sums>…", and " =" with the item's category.
-//   - "categories": "<item>" to its category, also without cells.
-//   - "met": "<item>" to the event time in milliseconds of its first impression.
-//   - "linear": "<level>:<index>" to the number of payoffs, less one for each forgotten item, and Σr². Then, by feature, its row of
-//     Σxxᵀ up to the diagonal (units of 1/127²) and Σxr (units of 2⁻³⁰/127).
-//   - Field "fit" of "learner": the last fit (contextual.Model).
-const (
-	hashCells      = "cells"
-	hashCategories = "categories"
-	hashLinear     = "linear"
-)
-
-const (
-	fieldFit    = "fit"
-	fieldLooked = "looked" // the tick of the last search for a change; absent with a global learner, which searches
-)
-
-// cellsHash stores cells. It stands for all state by item of a contextual learner.
-type cellsHash struct {
-	*contexts
-	table *policy.Table
-}
-
-// categoriesHash stores items' categories, and linearHash linear sums.
-type (
-	categoriesHash struct{ *contexts }
-	linearHash     struct{ *contexts }
-)

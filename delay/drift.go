@@ -13,7 +13,7 @@ import (
 
 // hashHistory maps "<item>" to its payoffs by start time of their selections (history.Rows). Field "pass" holds the tick up to
 // which weights have decayed, and the first tick of the history: sums from before count as of that one.
-const hashHistory = "history"
+var hashHistory = named("history")
 
 // drift computes evidence where means drift: a payoff weighs less the longer ago its selection began (history.Decay). The age is
 // that of the impression, not of the payoff. Defaults come last, and would otherwise outweigh the payoffs of the same selections.

@@ -12,7 +12,7 @@ import (
 
 // hashFlights maps "<item>" to its number of selections in flight, if any. With SilenceAges their start times follow
 // (inflight.Intervals), as far as they are known.
-const hashFlights = "flights"
+var hashFlights = named("flights")
 
 // flights counts selections in flight by item, and computes the evidence that they and payoffs are.
 type flights struct {

@@ -57,4 +57,4 @@ func (m *met) merge(from storedHash, numbers []policy.Item, _ bool) error {
 	return nil
 }
 
-const hashMet = "met"
+var hashMet = named("met")

@@ -224,9 +224,7 @@ func (p *Preferring) Carry(fb Feedback, selected bool) {
 
 // EveryHash returns the names of all hashes that any learner of this package may write.
 func EveryHash() []string {
-	return []string{hashQueue, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashRecent, hashLevels, hashAttraction, hashCells, hashCategories, hashMet, hashLinear, HashLearner, hashInstances, hashRounds,
-		hashVectors, hashWindows,
-		(*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
+	return append(slices.Clone(everyHash), HashLearner, (*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash())
 }
 
 // InstanceOf returns the instance of BOLD that a stored field belongs to: "<number>", or "<number>:<length>" with LossByRank.

@@ -10,7 +10,7 @@ import (
 
 // hashOpen maps "<item>" to the partial payoffs of its selections in flight: their number, sum, and sum of squares, in
 // history.Units with blanks between. It is empty without partial payoffs.
-const hashOpen = "open"
+var hashOpen = named("open")
 
 // over returns p's sum minus that of as many defaults d, in history.Units.
 func over(p history.Payoffs, d float64) int64 { return p.R - p.N*history.InUnits(d) }

@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
-const hashQueue = "queue"
+var hashQueue = named("queue")
 
 func (q *QPMD) Hashes() []string {
 	return append([]string{hashQueue}, q.base.Hashes()...)

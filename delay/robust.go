@@ -83,9 +83,9 @@ type unchanged struct {
 // The hashes of Robust, besides those of Direct. Hash "recent" maps "<item>" to its ended selections by start time, in buckets as
 // of the tick of the last end (recency.Rows). Hash "levels" maps a bucket level "<level>" to the residuals in its buckets
 // (recency.Residual), as of the tick in field "pass". Field "levels" of hash "learner" is the last estimate (recency.Estimate).
-const (
-	hashRecent = "recent"
-	hashLevels = "levels"
+var (
+	hashRecent = named("recent")
+	hashLevels = named("levels")
 )
 
 const fieldLevels = "levels"
@@ -259,7 +259,7 @@ func (r *Robust) Paid(fb Feedback) {
 	r.paid(&fb)
 	r.table.Add(fb.Item, fb.Payoff)
 	r.count(fb.Item, fb.Began, recency.SelectionOf(fb.Payoff, fb.Propensity))
-	r.surprise(&fb)
+	r.countResidual(&fb)
 }
 
 // count adds ended selections of an item to the bucket of a time.
@@ -276,7 +276,7 @@ func (r *Robust) count(i policy.Item, began int64, s recency.Selections) {
 // PaidForgotten implements ItemRemoving. Residuals belong to no item.
 func (r *Robust) PaidForgotten(fb Feedback) {
 	r.levels.reach(fb.Began)
-	r.surprise(&fb)
+	r.countResidual(&fb)
 }
 
 // reach moves the tick on to a paid impression's time.
@@ -287,8 +287,8 @@ func (l *recentLevels) reach(began int64) {
 	}
 }
 
-// surprise counts a payoff's residual, if its decision recorded an expectation.
-func (r *Robust) surprise(fb *Feedback) {
+// countResidual counts a payoff's residual, if its decision recorded an expectation.
+func (r *Robust) countResidual(fb *Feedback) {
 	if fb.HasExpected {
 		r.levels.count(fb.Began, recency.ResidualOf(fb.Payoff, fb.Expected))
 	}

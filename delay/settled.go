@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
-const hashSettled = "settled"
+var hashSettled = named("settled")
 
 // settledColumn returns the outcomes of past selections by item. It keeps their sum over all items and sources in all.
 func settledColumn(all *inflight.Outcomes) column[inflight.Outcomes] {

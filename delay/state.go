@@ -14,6 +14,15 @@ import (
 // HashLearner holds a learner's single values, such as estimates.
 const HashLearner = "learner"
 
+// everyHash has the names of all other hashes of this package. Only its initialisation appends to it.
+var everyHash []string
+
+// named declares a hash.
+func named(hash string) string {
+	everyHash = append(everyHash, hash)
+	return hash
+}
+
 // ErrState is wrapped by errors about stored state that the learner cannot have written.
 var ErrState = errors.New("delay: stored state is faulty")
 

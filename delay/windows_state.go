@@ -14,7 +14,7 @@ import (
 // "<low>:<high>:<length>", to its number of selections. Without an upper end high is empty; 0 stands for selections of a blocked item.
 // The length of lists as long as the longest window is empty, too. Field "windows" of hash "learner" is the last estimate: period,
 // number of selections, noise and probabilities, with blanks between.
-const hashWindows = "windows"
+var hashWindows = named("windows")
 
 const fieldWindows = "windows"
 
