@@ -15,10 +15,11 @@ type pool struct {
 	resync  map[int32]map[string]string // by source under resync
 }
 
+func newPool() *pool {
+	return &pool{of: make(map[int32]map[string]string), resync: make(map[int32]map[string]string)}
+}
+
 func (p *pool) set(source int32, field string, value []byte) {
-	if p.of == nil {
-		p.of, p.resync = make(map[int32]map[string]string), make(map[int32]map[string]string)
-	}
 	if p.of[source] == nil {
 		p.of[source] = make(map[string]string)
 	}
@@ -38,9 +39,6 @@ func (p *pool) set(source int32, field string, value []byte) {
 // begin starts a resync of a source. Its earlier fields hold until whole: the first new fields may name a closed period whose groups come
 // later.
 func (p *pool) begin(source int32) {
-	if p.resync == nil {
-		p.of, p.resync = make(map[int32]map[string]string), make(map[int32]map[string]string)
-	}
 	p.resync[source] = make(map[string]string)
 }
 

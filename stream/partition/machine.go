@@ -51,9 +51,9 @@ func New(cfg Config) (*Machine, error) {
 	if m.learnerTable, err = newLearnerTable(&m.cfg); err != nil {
 		return nil, err
 	}
-	published := &pool{}
+	published := newPool()
 	if cfg.Pooled != nil {
-		published = &cfg.Pooled.trials
+		published = cfg.Pooled.trials
 	}
 	if m.trials, err = newTrials(cfg.Experiments, m.byName, cfg.Partition, cfg.Partitions, published); err != nil {
 		return nil, err

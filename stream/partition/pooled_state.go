@@ -23,7 +23,7 @@ type PooledState struct {
 	globals map[string]*global
 	epoch   Epoch
 	resync  map[int32]map[string]*policy.Set // by source under resync, and hash: the items it has sent
-	trials  pool
+	trials  *pool
 
 	stand     stand // published state taken in, which is part of the next epoch
 	estimates []estimate
@@ -63,7 +63,7 @@ type global struct {
 // NewPooledState makes an empty one, for machines with these learners and names.
 func NewPooledState(learners []LearnerConfig, names Names) *PooledState {
 	k := &PooledState{names: names, globals: make(map[string]*global), epoch: Epoch{Number: 1, At: map[int32]state.Fence{}},
-		resync: make(map[int32]map[string]*policy.Set)}
+		resync: make(map[int32]map[string]*policy.Set), trials: newPool()}
 	for i := range learners {
 		l := learners[i].New()
 		l.BeGlobal(func(i policy.Item) uint64 { return xxhash.Sum64String(names.Name(i)) })

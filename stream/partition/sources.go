@@ -38,13 +38,6 @@ func (a *about) add(theirs, process int32) {
 	}
 }
 
-func (pub *Published) String() string {
-	if pub.hash == ItemsHash {
-		return fmt.Sprintf("%s:%s %q %v", pub.learner, pub.hash, pub.field, pub.sums)
-	}
-	return fmt.Sprintf("%s:%s %q %q", pub.learner, pub.hash, pub.field, pub.value)
-}
-
 // PublishedReader parses published fields. It serves one goroutine, and keeps its memory.
 type PublishedReader struct {
 	hashes  []string
