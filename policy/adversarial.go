@@ -42,9 +42,9 @@ const (
 	// LeastPropensity is the smallest normal number, 2⁻¹⁰²². Smaller propensities have lost digits, and their reciprocals may
 	// overflow: there is no loss estimate.
 	LeastPropensity = 0x1p-1022
-	// MostLoss bounds a loss estimate, and the sum of losses, so that neither sums nor the solver's squares overflow. Any larger
+	// mostLoss bounds a loss estimate, and the sum of losses, so that neither sums nor the solver's squares overflow. Any larger
 	// loss means "never again". An estimate comes near it only for propensities below 10⁻⁷⁷.
-	MostLoss = 0x1p256
+	mostLoss = 0x1p256
 )
 
 // Loss returns the unbiased estimate ℓ/propensity of the loss ℓ = 1 − payoff of the selected coordinate; that of all others is 0.
@@ -55,10 +55,10 @@ func Loss(payoff, propensity float64) (estimate float64, ok bool) {
 	if !(propensity >= LeastPropensity && propensity <= 1+0x1p-40) || !(payoff >= 0 && payoff <= 1) {
 		return 0, false
 	}
-	return min((1-payoff)/propensity, MostLoss), true
+	return min((1-payoff)/propensity, mostLoss), true
 }
 
-func clampLoss(x float64) float64 { return min(max(x, -MostLoss), MostLoss) }
+func clampLoss(x float64) float64 { return min(max(x, -mostLoss), mostLoss) }
 
 // gather fills g with v's values of the coordinates, 0 if unknown, and ws.which with the positions of unknown ones.
 func (ws *AdversarialWorkspace) gather(v *Vector, coordinates []int32, g []float64) {

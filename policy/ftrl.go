@@ -47,7 +47,7 @@ func (f *FTRL) Name() string { return "ftrl" }
 // Shifted returns whether losses belong to items.
 func (f *FTRL) Shifted() bool { return f.shifted }
 
-func (f *FTRL) Valid(x float64) bool { return math.Abs(x) <= MostLoss && (f.shifted || x >= 0) }
+func (f *FTRL) Valid(x float64) bool { return math.Abs(x) <= mostLoss && (f.shifted || x >= 0) }
 
 // Eta returns the learning rate after so many payoffs.
 func (f *FTRL) Eta(rounds int64) float64 { return f.scale / math.Sqrt(1+float64(rounds)) }

@@ -8,8 +8,8 @@ import (
 	"math/bits"
 )
 
-// VectorBlock is the number of neighbouring coordinates that a Vector keeps and stores together.
-const VectorBlock = pageSize
+// vectorBlock is the number of neighbouring coordinates that a Vector keeps and stores together.
+const vectorBlock = pageSize
 
 // ErrVector is wrapped by errors about malformed stored blocks.
 var ErrVector = errors.New("policy: stored vector is faulty")
@@ -37,7 +37,7 @@ func (v *Vector) Get(coordinate int32) (x float64, known bool) {
 func (v *Vector) Set(coordinate int32, x float64) {
 	if now, known := v.Get(coordinate); !known || now != x {
 		*v.x.At(coordinate) = x
-		v.changed.Note(coordinate/VectorBlock, 1)
+		v.changed.Note(coordinate/vectorBlock, 1)
 	}
 }
 
@@ -48,18 +48,18 @@ func (v *Vector) gather(coordinates []int32, g []float64, unknown []int32) []int
 	var has uint32
 	last := int32(-1)
 	for k, c := range coordinates {
-		if number := c / VectorBlock; number != last {
+		if number := c / vectorBlock; number != last {
 			last, has = number, 0
 			if int(number) < len(v.x.pages) {
 				page, has = v.x.pages[number], v.x.used[number]
 			}
 		}
-		if has>>(c%VectorBlock)&1 == 0 {
+		if has>>(c%vectorBlock)&1 == 0 {
 			g[k] = 0
 			unknown = append(unknown, int32(k))
 			continue
 		}
-		g[k] = page[c%VectorBlock]
+		g[k] = page[c%vectorBlock]
 	}
 	return unknown
 }
@@ -70,13 +70,13 @@ func (v *Vector) scatter(coordinates []int32, x []float64) {
 	var has *uint32
 	last := int32(-1)
 	for k, c := range coordinates {
-		if number := c / VectorBlock; number != last {
+		if number := c / vectorBlock; number != last {
 			v.x.At(c)
 			v.changed.Note(number, 1)
 			last, page, has = number, v.x.pages[number], &v.x.used[number]
 		}
-		*has |= 1 << (c % VectorBlock)
-		page[c%VectorBlock] = x[k]
+		*has |= 1 << (c % vectorBlock)
+		page[c%vectorBlock] = x[k]
 	}
 }
 
@@ -119,7 +119,7 @@ func (v *Vector) LoadBlock(number int32, stored []byte, limit int, valid func(fl
 	if has == 0 || len(stored) != 4+8*bits.OnesCount32(has) {
 		return fmt.Errorf("%w: block of %d bytes for %d numbers", ErrVector, len(stored), bits.OnesCount32(has))
 	}
-	if last := int64(number)*VectorBlock + int64(bits.Len32(has)) - 1; number < 0 || last >= int64(limit) {
+	if last := int64(number)*vectorBlock + int64(bits.Len32(has)) - 1; number < 0 || last >= int64(limit) {
 		return fmt.Errorf("%w: block %d has coordinate %d, there are only %d", ErrVector, number, last, limit)
 	}
 	if int(number) < len(v.x.used) && v.x.used[number] != 0 {
@@ -131,7 +131,7 @@ func (v *Vector) LoadBlock(number int32, stored []byte, limit int, valid func(fl
 		if math.IsNaN(x) || math.IsInf(x, 0) || !valid(x) {
 			return fmt.Errorf("%w: %v cannot be a number of it", ErrVector, x)
 		}
-		*v.x.At(number*VectorBlock + int32(bits.TrailingZeros32(has))) = x
+		*v.x.At(number*vectorBlock + int32(bits.TrailingZeros32(has))) = x
 		rest = rest[8:]
 	}
 	return nil

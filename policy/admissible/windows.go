@@ -9,8 +9,8 @@ import (
 // MaxWindow is the longest window of a distribution.
 const MaxWindow = 1 << 16
 
-// SumTolerance is the largest error of a given distribution's sum; within it the distribution is scaled to sum 1.
-const SumTolerance = 1e-6
+// sumTolerance is the largest error of a given distribution's sum; within it the distribution is scaled to sum 1.
+const sumTolerance = 1e-6
 
 // ErrWindows is wrapped by errors about window distributions.
 var ErrWindows = errors.New("invalid window distribution")
@@ -21,7 +21,7 @@ type Windows struct {
 	tail []float64 // tail[k] = q[k] + q[k+1] + …, added from the end, where small numbers tend to be
 }
 
-// NewWindows takes the probabilities of windows 1, 2, …: 1 to MaxWindow finite numbers from 0 on, with sum 1 within SumTolerance.
+// NewWindows takes the probabilities of windows 1, 2, …: 1 to MaxWindow finite numbers from 0 on, with sum 1 within sumTolerance.
 // It copies q. It fails with ErrWindows.
 func NewWindows(q []float64) (*Windows, error) {
 	if len(q) == 0 {
@@ -37,8 +37,8 @@ func NewWindows(q []float64) (*Windows, error) {
 		}
 		sum += v
 	}
-	if !(math.Abs(sum-1) <= SumTolerance) {
-		return nil, fmt.Errorf("%w: it sums to %v instead of 1 (within %v)", ErrWindows, sum, SumTolerance)
+	if !(math.Abs(sum-1) <= sumTolerance) {
+		return nil, fmt.Errorf("%w: it sums to %v instead of 1 (within %v)", ErrWindows, sum, sumTolerance)
 	}
 	return newWindows(q), nil
 }

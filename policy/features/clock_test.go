@@ -58,7 +58,7 @@ func TestClock_Groupings(t *testing.T) {
 // Beside a clock there are fewer segments: their cells are numbered.
 func TestClock_SegmentsBesideIt(t *testing.T) {
 	d := Declaration{Clock: Clock{Hour: true}}
-	for k := range MaxClockSegments {
+	for k := range maxClockSegments {
 		d.Segments = append(d.Segments, string(rune('a'+k)))
 	}
 	require.Empty(t, d.Check())

@@ -41,8 +41,8 @@ const (
 	MaxDim = 64
 	// MaxSegments bounds declared segments: with users in none of them, numbers reach 127.
 	MaxSegments = 127
-	// MaxClockSegments bounds segments beside a clock, whose levels multiply them.
-	MaxClockSegments = 15
+	// maxClockSegments bounds segments beside a clock, whose levels multiply them.
+	maxClockSegments = 15
 	// One is the integer that stands for 1.
 	One = 127
 )
@@ -142,7 +142,7 @@ func (d *Declaration) Check() (all []*Fault) {
 
 func (d *Declaration) mostSegments() int {
 	if d.Clock.On() {
-		return MaxClockSegments
+		return maxClockSegments
 	}
 	return MaxSegments
 }

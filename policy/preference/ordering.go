@@ -13,7 +13,7 @@ import (
 // A finder's own ordering seats each item by its number. A global one, whose numbers mean nothing outside of the process, seats those
 // that have been compared, by their marks. So the order is a function of names and counts.
 type ordering struct {
-	relation Relation // of seats, as are scores
+	relation relation // of seats, as are scores
 	scores   scores
 	counts   counts // of numbers
 	items    int    // that there are
@@ -67,7 +67,7 @@ func (s *ordering) reseat() {
 		*s.seats.At(i) = int32(seat) + 1
 	}
 	if s.relation.Len() != len(s.numbers) {
-		s.relation = Relation{}
+		s.relation = relation{}
 		s.relation.Grow(len(s.numbers))
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Relation is a transitively closed strict partial order of items 0..n-1: the known order of utilities, in n² bits.
-type Relation struct {
+// relation is a transitively closed strict partial order of items 0..n-1: the known order of utilities, in n² bits.
+type relation struct {
 	rows    []uint64 // stride words per item: bits of the items below it
 	stride  int
 	below   []int32 // by item: number of items below it
@@ -15,10 +15,10 @@ type Relation struct {
 	decided int64   // pairs
 }
 
-func (r *Relation) Len() int { return len(r.below) }
+func (r *relation) Len() int { return len(r.below) }
 
 // Grow makes room for items 0..items-1. It never shrinks.
-func (r *Relation) Grow(items int) {
+func (r *relation) Grow(items int) {
 	n := len(r.below)
 	if items <= n {
 		return
@@ -40,30 +40,28 @@ func (r *Relation) Grow(items int) {
 	r.above = policy.Extend(r.above, items-n)
 }
 
-func (r *Relation) row(i policy.Item) []uint64 {
+func (r *relation) row(i policy.Item) []uint64 {
 	return r.rows[int(i)*r.stride : (int(i)+1)*r.stride]
 }
 
 // Above returns whether a is known to have the higher utility.
-func (r *Relation) Above(a, b policy.Item) bool {
+func (r *relation) Above(a, b policy.Item) bool {
 	return r.rows[int(a)*r.stride+int(b)/64]>>(uint(b)%64)&1 != 0
 }
 
 // Decided returns whether the order of two different items is known.
-func (r *Relation) Decided(a, b policy.Item) bool { return r.Above(a, b) || r.Above(b, a) }
-
-func (r *Relation) DecidedPairs() int64 { return r.decided }
+func (r *relation) Decided(a, b policy.Item) bool { return r.Above(a, b) || r.Above(b, a) }
 
 // Position estimates an item's place among all, in (0,1): (b+1)/(a+b+2) with b items known to be below and a above, its mean place
 // if these were all. It rises along the relation, so that sorting by it extends the relation.
-func (r *Relation) Position(i policy.Item) float64 {
+func (r *relation) Position(i policy.Item) float64 {
 	below, above := float64(r.below[i]), float64(r.above[i])
 	return (below + 1) / (below + above + 2)
 }
 
 // Add notes that better is above worse, and all that follows. It returns false without a change if the opposite is known or the
 // items are equal. It takes O(n²/64).
-func (r *Relation) Add(better, worse policy.Item) bool {
+func (r *relation) Add(better, worse policy.Item) bool {
 	if better == worse || r.Above(worse, better) {
 		return false
 	}
@@ -84,7 +82,7 @@ func (r *Relation) Add(better, worse policy.Item) bool {
 }
 
 // lower puts worse, and everything below it, below i.
-func (r *Relation) lower(i, worse policy.Item, down []uint64) {
+func (r *relation) lower(i, worse policy.Item, down []uint64) {
 	row := r.row(i)
 	for w, d := range down {
 		if int(worse)/64 == w {
@@ -104,7 +102,7 @@ func (r *Relation) lower(i, worse policy.Item, down []uint64) {
 	}
 }
 
-func (r *Relation) clear() {
+func (r *relation) clear() {
 	clear(r.rows)
 	clear(r.below)
 	clear(r.above)

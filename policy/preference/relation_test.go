@@ -32,7 +32,7 @@ func (c closure) close() {
 	}
 }
 
-func (c closure) same(t require.TestingT, r *Relation) {
+func (c closure) same(t require.TestingT, r *relation) {
 	pairs := int64(0)
 	for i := range c {
 		below, above := 0, 0
@@ -48,13 +48,13 @@ func (c closure) same(t require.TestingT, r *Relation) {
 		}
 		require.Equal(t, float64(below+1)/float64(below+above+2), r.Position(policy.Item(i)))
 	}
-	require.Equal(t, pairs, r.DecidedPairs())
+	require.Equal(t, pairs, r.decided)
 }
 
 func TestRelation_IsTheTransitiveClosure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 66).Draw(t, "items")
-		r := &Relation{}
+		r := &relation{}
 		r.Grow(n)
 		said := map[int][]int{}
 		var leads func(from, to int) bool // by the pairs so far, without a cycle
@@ -110,7 +110,7 @@ func TestRelation_IsTheTransitiveClosure(t *testing.T) {
 func TestRelation_PositionContinuesTheRelation(t *testing.T) {
 	const seed, n = 1, 300
 	rng := rand.New(rand.NewPCG(seed, 0))
-	r := &Relation{}
+	r := &relation{}
 	r.Grow(n)
 	for range 2000 {
 		a, b := rng.IntN(n), rng.IntN(n)
@@ -129,11 +129,11 @@ func TestRelation_PositionContinuesTheRelation(t *testing.T) {
 }
 
 // bytesOf is the memory that a relation takes, the counts by item included.
-func bytesOf(r *Relation) int { return 8*cap(r.rows) + 4*cap(r.below) + 4*cap(r.above) }
+func bytesOf(r *relation) int { return 8*cap(r.rows) + 4*cap(r.below) + 4*cap(r.above) }
 
 func TestRelation_TakesAtMostAQuarterByteAPair(t *testing.T) {
 	const n = 1000
-	atOnce, oneByOne := &Relation{}, &Relation{}
+	atOnce, oneByOne := &relation{}, &relation{}
 	atOnce.Grow(n)
 	for i := range n {
 		oneByOne.Grow(i + 1)

@@ -374,7 +374,7 @@ func (s *Sorted) imports(source int32, a, b policy.Item, n reported) {
 
 func (s *Sorted) Status() Status {
 	n := int64(s.read.len())
-	status := Status{Undecided: n*(n-1)/2 - s.read.relation.DecidedPairs(), Contradictions: s.contradictions}
+	status := Status{Undecided: n*(n-1)/2 - s.read.relation.decided, Contradictions: s.contradictions}
 	if s.read.varied() {
 		status.Undecided = s.read.scores.open
 	}

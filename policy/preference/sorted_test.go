@@ -123,7 +123,7 @@ func requireSaid(t require.TestingT, n int, s said, f *Sorted) {
 }
 
 // requireOrder: nothing is above itself, and of two items at most one is above the other.
-func requireOrder(t require.TestingT, r *Relation) {
+func requireOrder(t require.TestingT, r *relation) {
 	for i := range policy.Item(r.Len()) {
 		require.False(t, r.Above(i, i))
 		for j := range i {

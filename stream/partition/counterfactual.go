@@ -7,8 +7,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// ComparedFrom is the number of payoffs from which on an item's mean is compared.
-const ComparedFrom = 10
+// comparedFrom is the number of payoffs from which on an item's mean is compared.
+const comparedFrom = 10
 
 // Value sums a learner's payoffs, since its state was loaded, in payoff ranges.
 type Value struct {
@@ -53,7 +53,7 @@ type Counterfactual struct {
 	// Known counts the decisions with a known favourite: all where utilities are given, else those whose order is certain. First counts
 	// those whose favourite was shown first.
 	Known, First int64
-	// Compared counts decisions in which the favourite and another candidate had ComparedFrom payoffs or more. Outpaid counts those of them
+	// Compared counts decisions in which the favourite and another candidate had comparedFrom payoffs or more. Outpaid counts those of them
 	// in which another such candidate had a higher mean.
 	Compared, Outpaid int64
 	// Expected counts favourites with a known mean payoff at the decision. ExpectedSum adds these means up: the payoff per selection under
@@ -111,12 +111,12 @@ func (c *Counterfactual) decided(l delay.Learner, candidates []policy.Item, at i
 		c.SharesSum += share
 		c.PayingSum += float64(share * expected)
 	}
-	if favourite.W < ComparedFrom {
+	if favourite.W < comparedFrom {
 		return
 	}
 	compared, outpaid := false, false
 	for k, i := range candidates {
-		if e := l.Evidence(i); k != at && e.W >= ComparedFrom {
+		if e := l.Evidence(i); k != at && e.W >= comparedFrom {
 			compared, outpaid = true, outpaid || e.R > mean*e.W
 		}
 	}

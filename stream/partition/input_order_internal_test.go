@@ -107,7 +107,7 @@ func TestOrder_KeepsStepsSmall(t *testing.T) {
 
 // TestOrder_IsOfOneGroupAndPartition: nothing else in the topic is taken for an order record.
 func TestOrder_IsOfOneGroupAndPartition(t *testing.T) {
-	key := AppendOrderKey(nil, "g-1", 2, 7)
+	key := appendOrderKey(nil, "g-1", 2, 7)
 	require.Equal(t, "g-1-2/7", string(key))
 	for name, rec := range map[string]Record{
 		"a ranking": {Key: key, Value: []byte("{}")}, "empty": {Key: key, Value: []byte{}}, "no key": {}, "another group": {Key: []byte("g-2/7")},

@@ -16,8 +16,8 @@ import (
 // defaultOrderBytes bounds the bytes of steps, or of observations, that wait for the next ranking. An order record takes more.
 const defaultOrderBytes = 4 << 10
 
-// AppendOrderKey appends the key of an order record. Numbers rise by 1 from 1.
-func AppendOrderKey(dst []byte, group string, partition int32, number int64) []byte {
+// appendOrderKey appends the key of an order record. Numbers rise by 1 from 1.
+func appendOrderKey(dst []byte, group string, partition int32, number int64) []byte {
 	dst = append(append(dst, group...), '-')
 	dst = append(strconv.AppendInt(dst, int64(partition), 10), '/')
 	return strconv.AppendInt(dst, number, 10)
@@ -34,7 +34,7 @@ func OrderNumber(rec *Record, group string, partition int32) (number int64, ok b
 		return 0, false
 	}
 	var expected [64]byte
-	return number, bytes.Equal(rec.Key, AppendOrderKey(expected[:0], group, partition, number))
+	return number, bytes.Equal(rec.Key, appendOrderKey(expected[:0], group, partition, number))
 }
 
 // Log holds the inputs of a replay besides the topics, as far as no record carries them yet: the order of inputs, and observations.
@@ -55,7 +55,7 @@ func (g *Log) OwesOrder() bool {
 func (g *Log) RecordOrder(out *Output) {
 	number := g.steps.orders + 1
 	start := len(out.buf)
-	out.buf = AppendOrderKey(out.buf, g.cfg.Group, g.cfg.Partition, number)
+	out.buf = appendOrderKey(out.buf, g.cfg.Group, g.cfg.Partition, number)
 	key := out.buf[start:len(out.buf):len(out.buf)]
 	steps := g.stepsOf(out)
 	if len(key)+len(steps)+len(g.seen.Tokens) > g.cfg.MaxRankingBytes-2*stepsHeaderBytes {

@@ -1,13 +1,13 @@
 package partition
 
-const RareBelow = 0.001
+const rareBelow = 0.001
 
 // UserModel holds diagnostics of a learner's assumptions about users and payoffs, since its state was loaded.
 type UserModel struct {
 	// Blocked counts selections of an item behind one with a higher utility, which no window explains. It needs a known and certain order
 	// of utilities.
 	Blocked int64
-	// Rare counts selections of an item with a propensity below RareBelow. RareExpected sums all such propensities of impressions with a
+	// Rare counts selections of an item with a propensity below rareBelow. RareExpected sums all such propensities of impressions with a
 	// selection: about as many, if users behave as assumed.
 	Rare         int64
 	RareExpected float64
@@ -60,7 +60,7 @@ func (c *UserModel) selected(e *entry) {
 		}
 	}
 	for k, p := range e.propensities {
-		if p >= RareBelow {
+		if p >= rareBelow {
 			continue
 		}
 		c.RareExpected += p
