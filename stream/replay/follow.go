@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -87,7 +88,7 @@ func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bo
 				continue
 			}
 			if left, err := between(p.log, event.Topic(t), p.pos[t], offset); err != nil || left {
-				return false, either(err, notExact("the order of records is not in the headers"))
+				return false, cmp.Or(err, notExact("the order of records is not in the headers"))
 			}
 			p.pos[t] = offset
 		}
@@ -116,13 +117,6 @@ func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bo
 func between(log Log, t event.Topic, from, to int64) (bool, error) {
 	rec, err := log.Record(t, from)
 	return rec != nil && rec.Offset < to, err
-}
-
-func either(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 // take processes the next record of a topic.
