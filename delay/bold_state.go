@@ -3,9 +3,7 @@ package delay
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -148,12 +146,11 @@ func (b *BOLD) loadBlock(field, value []byte) error {
 }
 
 func (b *BOLD) Loaded() error {
-	for _, number := range slices.Sorted(maps.Keys(b.pool.beside)) {
-		i := b.pool.beside[number]
+	for _, i := range b.pool.all() {
 		for k := range i.vectors {
 			if i.vectors[k].Rounds() == 0 {
 				return fmt.Errorf("%w: hash %q has blocks of instance %d, length %d, and hash %q does not have it",
-					ErrState, hashVectors, number, i.vectors[k].length, hashRounds)
+					ErrState, hashVectors, i.number, i.vectors[k].length, hashRounds)
 			}
 		}
 	}

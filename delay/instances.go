@@ -99,6 +99,15 @@ func (p *pool) make(number int32) *instance {
 	return i
 }
 
+// all returns the instances by ascending number.
+func (p *pool) all() []*instance {
+	all := slices.Clone(p.list)
+	for _, number := range slices.Sorted(maps.Keys(p.beside)) {
+		all = append(all, p.beside[number])
+	}
+	return all
+}
+
 // choose returns the instance for the next impression: the lowest-numbered free one, else the one with the fewest outstanding decisions.
 func (p *pool) choose() *instance {
 	for p.next < p.limit && (p.next == 0 || p.heap[0].outstanding > 0) {

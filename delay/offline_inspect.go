@@ -173,9 +173,9 @@ func (b *BOLD) Inspect() Inspection {
 	i := Inspection{}
 	i.Windows, i.Learned = b.Windows(nil)
 	i.Noise = b.windows.noise
-	add := func(at *instance) {
+	for _, at := range b.pool.all() {
 		if at.blank() {
-			return
+			continue
 		}
 		one := InstanceInspection{Number: at.number, Outstanding: at.outstanding}
 		for k := range at.vectors {
@@ -183,13 +183,6 @@ func (b *BOLD) Inspect() Inspection {
 		}
 		i.Instances = append(i.Instances, one)
 	}
-	for _, at := range b.pool.list {
-		add(at)
-	}
-	for _, at := range b.pool.beside {
-		add(at)
-	}
-	slices.SortFunc(i.Instances, func(x, y InstanceInspection) int { return int(x.Number - y.Number) })
 	return i
 }
 

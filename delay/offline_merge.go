@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
@@ -137,11 +136,8 @@ func (b *BOLD) TakeOver(from Learner, numbers []policy.Item, s Portion) error {
 	if !ok || f.index != b.index {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, b, from)
 	}
-	for _, i := range f.pool.list {
+	for _, i := range f.pool.all() {
 		b.takeInstance(i, numbers, s)
-	}
-	for _, number := range slices.Sorted(maps.Keys(f.pool.beside)) {
-		b.takeInstance(f.pool.beside[number], numbers, s)
 	}
 	return b.windows.merge(&f.windows, numbers, s.Additive)
 }

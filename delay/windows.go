@@ -105,10 +105,7 @@ func (w *windows) append(dst []float64) (q []float64, selections int64) {
 	start := len(dst)
 	dst = slices.Grow(dst, w.now.Max())[:start+w.now.Max()]
 	w.now.Fold(dst[start:])
-	if w.counts != nil {
-		selections = w.total()
-	}
-	return dst, selections
+	return dst, w.total()
 }
 
 // take puts the estimate to use.
@@ -126,11 +123,7 @@ func (w *windows) shown() (q []float64, selections int64) {
 	if w.now == nil {
 		return nil, 0
 	}
-	q = w.now.Fold(make([]float64, ShownWindows+1))
-	if w.counts != nil {
-		selections = w.total()
-	}
-	return q, selections
+	return w.now.Fold(make([]float64, ShownWindows+1)), w.total()
 }
 
 func (w *windows) selected(fb *Feedback) {
@@ -157,9 +150,12 @@ func (w *windows) advance(watermark int64) {
 	}
 }
 
-// total returns the number of selections, over all sources.
+// total returns the number of selections, over all sources; 0 if windows are given.
 func (w *windows) total() int64 {
-	if w.global != nil {
+	switch {
+	case w.counts == nil:
+		return 0
+	case w.global != nil:
 		return w.global.counts.Total()
 	}
 	return w.counts.Total()
