@@ -36,7 +36,10 @@ func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 			t.failures.clear(t.doing)
 			t.acq.meta = meta
 			t.began = t.began || fresh != nil
-			t.checkFit(cutOf(&t.acq.meta), false, func() { t.fence(noProducer, t.describeAndCheck) })
+			t.checkFit(cutOf(&t.acq.meta), false, func(bool) {
+				t.failures.clear(checking)
+				t.fence(noProducer, t.describeAndCheck)
+			})
 		case errors.Is(err, state.ErrNoState) && lost != nil:
 			t.stop(StopNoState, lost)
 		case errors.Is(err, state.ErrNoState) && fresh == nil:

@@ -33,36 +33,25 @@ func (t *Task) check(cut cutPositions, done func()) {
 
 const checking = "checking the logs"
 
-// checkFit checks that topics and store are usable and belong to the cut, before anything is written to them.
-func (t *Task) checkFit(cut cutPositions, again bool, done func()) {
+// checkFit checks that topics and store are usable and belong to the cut, before anything is written to them. fit is called with again, or
+// true after a mismatch.
+func (t *Task) checkFit(cut cutPositions, again bool, fit func(again bool)) {
 	t.describe(func() {
 		reason, err := t.cfg.checkDescription(&t.acq.facts, &t.acq.meta, cut)
 		switch {
 		case err == nil:
-			t.failures.clear(checking)
-			done()
+			fit(again)
 		case again:
 			t.stop(reason, err)
 		default:
 			t.failures.note(checking, err, t.now.Mono)
-			t.after(checkAgain, func() { t.checkFit(cut, true, done) })
+			t.after(checkAgain, func() { t.checkFit(cut, true, fit) })
 		}
 	})
 }
 
 func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
-	t.describe(func() {
-		reason, err := t.cfg.checkDescription(&t.acq.facts, &t.acq.meta, cut)
-		switch {
-		case err == nil:
-			t.checkWitness(cut, 0, again, done)
-		case again:
-			t.stop(reason, err)
-		default:
-			t.failures.note(checking, err, t.now.Mono)
-			t.after(checkAgain, func() { t.checkFacts(cut, true, done) })
-		}
-	})
+	t.checkFit(cut, again, func(again bool) { t.checkWitness(cut, 0, again, done) })
 }
 
 // ErrNothingRead: the broker has more records, but sends none yet. Its tiered storage may be slow.
