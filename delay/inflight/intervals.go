@@ -1,7 +1,6 @@
 package inflight
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 )
@@ -111,7 +110,7 @@ func (s Intervals) Add(o Intervals) Intervals {
 	all := make(Intervals, 0, len(s)+len(o))
 	for len(s)+len(o) > 0 {
 		from := &s
-		if len(s) == 0 || len(o) > 0 && o[0].order(s[0]) < 0 {
+		if len(s) == 0 || len(o) > 0 && o[0].Compare(s[0].Bucket) < 0 {
 			from = &o
 		}
 		all = all.put((*from)[0])
@@ -129,14 +128,9 @@ func (s Intervals) put(x Interval) Intervals {
 	return append(s, x)
 }
 
-// order orders by start, and of equal starts the longer first.
-func (s Interval) order(o Interval) int {
-	return cmp.Or(cmp.Compare(s.Start(), o.Start()), cmp.Compare(o.Level, s.Level))
-}
-
 // IntervalsOf returns the intervals of counts, in the longer of two overlapping buckets.
 func IntervalsOf(counts map[Bucket]Interval) Intervals {
-	all := slices.SortedFunc(maps.Values(counts), Interval.order)
+	all := slices.SortedFunc(maps.Values(counts), func(a, b Interval) int { return a.Compare(b.Bucket) })
 	kept := Intervals(all[:0])
 	for _, x := range all {
 		kept = kept.put(x)
