@@ -29,7 +29,7 @@ type Generation struct {
 // begin makes a Generation and starts its watch.
 func (m *Membership) begin(gen *kafka.Generation) *Generation {
 	g := &Generation{m: m, gen: gen, partitions: m.assigned(gen)}
-	m.cfg.Balancer.Own(int64(gen.ID), g.partitions)
+	m.balancer.Own(int64(gen.ID), g.partitions)
 	m.mu.Lock()
 	m.member = gen.MemberID
 	m.mu.Unlock()

@@ -46,7 +46,7 @@ func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
 	return l
 }
 
-// run works until ending is done and the task has drained, for at most DrainTimeout after ending, or until force.
+// run works until ending is done and the task has drained, for at most a third of the group's rebalance timeout after ending, or until force.
 func (l *loop) run(ending, force context.Context) {
 	requests, cancel := context.WithCancelCause(context.WithoutCancel(ending))
 	var flying sync.WaitGroup
@@ -88,7 +88,7 @@ func (l *loop) run(ending, force context.Context) {
 		case <-end:
 			end = nil
 			l.task.Drain()
-			deadline = time.After(l.w.opt.DrainTimeout)
+			deadline = time.After(l.w.opt.Membership.cfg.RebalanceTimeout / 3)
 		case <-deadline:
 			l.log.Warn("drain took too long; the next owner replays the unsaved records")
 			return

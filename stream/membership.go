@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/ranker-worker/ranker-worker/stream/session"
 )
@@ -28,10 +30,9 @@ var (
 
 // MembershipConfig is the configuration of a Membership. Zero durations mean the default.
 type MembershipConfig struct {
-	Brokers []string
-	// Dialer carries TLS and SASL; nil: plain TCP. A copy without its Resolver is used:
-	// with one, kafka-go checks certificates against addresses instead of host names.
-	Dialer   *kafka.Dialer
+	Brokers  []string
+	TLS      *tls.Config    // nil: none
+	SASL     sasl.Mechanism // nil: none
 	GroupID  string
 	Topics   []string // input topics, whose partition numbers are divided
 	ClientID string   // default: ranker-worker
@@ -52,9 +53,8 @@ type MembershipConfig struct {
 	// CloseTimeout bounds Close and Leave. Default 5 s.
 	CloseTimeout time.Duration
 	// Explain turns a connection error into an explanation; nil: errors stay as they are.
-	Explain  func(context.Context, error) error
-	Balancer *Balancer    // default: a new one that logs mismatches
-	Logger   *slog.Logger // default: none
+	Explain func(context.Context, error) error
+	Logger  *slog.Logger // default: none
 }
 
 // maxGroupID keeps a group's name well inside every field that carries it.
@@ -76,12 +76,6 @@ func (c *MembershipConfig) setDefaults() error {
 	}
 	if c.Explain == nil {
 		c.Explain = func(_ context.Context, err error) error { return err }
-	}
-	if c.Balancer == nil {
-		log := c.Logger
-		c.Balancer = NewBalancer(func(counts map[string]int) {
-			log.Error("topics differ in their number of partitions; only the numbers that all have are divided", "counts", counts)
-		})
 	}
 	var faults []error
 	fault := func(wrong bool, text string, args ...any) {
@@ -116,7 +110,9 @@ func setDuration(d *time.Duration, byDefault time.Duration) {
 // It owns kafka-go's goroutines, from the first Next until Close, and those of its connections.
 type Membership struct {
 	cfg       MembershipConfig
+	balancer  *Balancer
 	dialer    *trackedDialer
+	sessions  *session.Dialer // over dialer
 	transport *kafka.Transport
 	shut      context.CancelFunc // ends the transport's goroutines
 	client    *kafka.Client
@@ -139,23 +135,17 @@ func NewMembership(cfg MembershipConfig) (*Membership, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, fmt.Errorf("membership of group %q: %w", cfg.GroupID, err)
 	}
-	var base kafka.Dialer
-	if cfg.Dialer != nil {
-		base = *cfg.Dialer
-	}
-	m := &Membership{cfg: cfg, log: cfg.Logger.With("group", cfg.GroupID), start: time.Now(), dialer: newTrackedDialer(&base)}
+	m := &Membership{cfg: cfg, log: cfg.Logger.With("group", cfg.GroupID), start: time.Now(), dialer: newTrackedDialer()}
 	m.waits = newWaits(m.log)
-	if base.Timeout == 0 {
-		base.Timeout = cfg.RequestTimeout
-	}
-	sessions := &session.Dialer{Dial: m.dialer.DialContext, TLS: base.TLS, SASL: base.SASLMechanism, ClientID: cfg.ClientID, Timeout: cfg.RequestTimeout}
-	base.ClientID, base.DialFunc, base.Resolver, base.TLS, base.SASLMechanism = cfg.ClientID, sessions.DialContext, nil, nil, nil
-	m.cfg.Dialer = &base
+	m.balancer = NewBalancer(func(counts map[string]int) {
+		cfg.Logger.Error("topics differ in their number of partitions; only the numbers that all have are divided", "counts", counts)
+	})
+	m.sessions = &session.Dialer{Dial: m.dialer.DialContext, TLS: cfg.TLS, SASL: cfg.SASL, ClientID: cfg.ClientID, Timeout: cfg.RequestTimeout}
 	lifetime, shut := context.WithCancel(context.Background())
 	m.shut = shut
 	m.transport = &kafka.Transport{
 		Context: lifetime,
-		Dial:    sessions.DialContext, DialTimeout: cfg.RequestTimeout, ClientID: cfg.ClientID,
+		Dial:    m.sessions.DialContext, DialTimeout: cfg.RequestTimeout, ClientID: cfg.ClientID,
 		// The watch over partition counts uses the transport's metadata, which must be fresh.
 		MetadataTopics: cfg.Topics, MetadataTTL: min(2*time.Second, cfg.WatchInterval),
 	}
@@ -272,12 +262,16 @@ func (m *Membership) Look(ctx context.Context) error {
 	}
 }
 
+// dialTimeout bounds connecting, TLS and login of kafka-go's part.
+const dialTimeout = 10 * time.Second
+
 // newGroup starts kafka-go's part; mu is held.
 func (m *Membership) newGroup() (*kafka.ConsumerGroup, error) {
 	first := m.first % len(m.cfg.Brokers)
 	return kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
-		ID: m.cfg.GroupID, Brokers: slices.Concat(m.cfg.Brokers[first:], m.cfg.Brokers[:first]), Dialer: m.cfg.Dialer, Topics: m.cfg.Topics,
-		GroupBalancers:    []kafka.GroupBalancer{m.cfg.Balancer},
+		ID: m.cfg.GroupID, Brokers: slices.Concat(m.cfg.Brokers[first:], m.cfg.Brokers[:first]), Topics: m.cfg.Topics,
+		Dialer:            &kafka.Dialer{Timeout: dialTimeout, ClientID: m.cfg.ClientID, DialFunc: m.sessions.DialContext},
+		GroupBalancers:    []kafka.GroupBalancer{m.balancer},
 		HeartbeatInterval: m.cfg.HeartbeatInterval, SessionTimeout: m.cfg.SessionTimeout,
 		RebalanceTimeout: m.cfg.RebalanceTimeout, JoinGroupBackoff: m.cfg.JoinBackoff, Timeout: m.cfg.RequestTimeout,
 		Logger: kafkaLogger{m.log}, ErrorLogger: kafkaLogger{m.log},
@@ -469,14 +463,8 @@ type trackedDialer struct {
 
 var errCut = errors.New("the membership's connections were cut")
 
-func newTrackedDialer(base *kafka.Dialer) *trackedDialer {
-	dial := base.DialFunc
-	if dial == nil {
-		dial = (&net.Dialer{
-			LocalAddr: base.LocalAddr, FallbackDelay: base.FallbackDelay, KeepAlive: base.KeepAlive,
-		}).DialContext
-	}
-	d := &trackedDialer{dial: dial, open: map[*trackedConn]struct{}{}}
+func newTrackedDialer() *trackedDialer {
+	d := &trackedDialer{dial: new(net.Dialer).DialContext, open: map[*trackedConn]struct{}{}}
 	d.reopen()
 	return d
 }

@@ -288,16 +288,16 @@ func TestLeavingIsBoundedWhileBrokersDropPackets(t *testing.T) {
 			cfg := env.config()
 			cfg.CloseTimeout = test.limit
 			cfg.Brokers = []string{env.addr, env.addr, env.addr}
-			cfg.Dialer = &kafka.Dialer{Timeout: 10 * time.Second, DialFunc: func(ctx context.Context, network, address string) (net.Conn, error) {
+			m, err := NewMembership(cfg)
+			require.NoError(t, err)
+			m.dialer.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				if away.Load() {
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}
 				c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 				return cutConn{c, &away}, err
-			}}
-			m, err := NewMembership(cfg)
-			require.NoError(t, err)
+			}
 			t.Cleanup(func() { _ = m.Close(forced) })
 			g, err := m.Next(t.Context())
 			require.NoError(t, err)
@@ -483,12 +483,12 @@ func TestMembershipWithSASL(t *testing.T) {
 	t.Cleanup(fake.Close)
 	env := groupEnv{addr: fake.ListenAddrs()[0], topics: threeTopics, group: "g", session: 2 * time.Second}
 	cfg := env.config()
-	cfg.Dialer = &kafka.Dialer{SASLMechanism: plain.Mechanism{Username: "user", Password: "secret"}}
+	cfg.SASL = plain.Mechanism{Username: "user", Password: "secret"}
 	a := newLedger().start(t, "a", cfg, nil)
 	require.NoError(t, a.last(t).Heartbeat(t.Context()))
 	require.NoError(t, a.leave())
 
-	cfg.Dialer = &kafka.Dialer{SASLMechanism: plain.Mechanism{Username: "user", Password: "wrong"}}
+	cfg.SASL = plain.Mechanism{Username: "user", Password: "wrong"}
 	m, err := NewMembership(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, m.Close(context.Background())) })

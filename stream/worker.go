@@ -52,15 +52,11 @@ type Options struct {
 
 	StartLatest        bool
 	CheckpointInterval time.Duration
-	SessionTimeout     time.Duration
-	// DrainTimeout bounds a task's end: a third of the group's rebalance timeout.
-	DrainTimeout time.Duration
 
 	// Now is simulated time, and Kafka's; nil: real time.
 	Now           func() event.Millis
 	ClockOffset   func() time.Duration // error of this worker's clock, for tests; nil: none
 	FenceInterval time.Duration        // default: 6 h
-	FetchWait     time.Duration        // default: 500 ms
 	StopRetry     time.Duration        // default: 30 s; see task.Config
 }
 
@@ -90,9 +86,6 @@ type Worker struct {
 }
 
 func NewWorker(opt Options) *Worker {
-	if opt.DrainTimeout == 0 {
-		opt.DrainTimeout = 10 * time.Second
-	}
 	opt.Machine.Names = newSharedNames()
 	w := &Worker{opt: opt, start: time.Now(), waits: newWaits(opt.Logger), announcer: newAnnouncer(&opt), partitioning: newPartitioning(opt.Logger, opt.TopicNames), loops: map[int32]*loop{}}
 	w.pooled = newPooledState(&w.opt.Machine)
@@ -362,10 +355,10 @@ func (w *Worker) taskConfig(p int32, owned int) task.Config {
 	}
 	return task.Config{
 		Group: w.opt.Group, Partition: p, TopicNames: w.opt.TopicNames, HasSelections: machine.HasSelections,
-		StartLatest: w.opt.StartLatest, SessionTimeout: w.opt.SessionTimeout,
+		StartLatest: w.opt.StartLatest, SessionTimeout: w.opt.Membership.cfg.SessionTimeout,
 		CheckpointInterval: w.opt.CheckpointInterval, FenceInterval: w.opt.FenceInterval,
 		FetchBytes: readAhead.by(owned), BatchBytes: inBatches.by(owned), MaxUnsavedBytes: int64(unsaved.by(owned)),
-		MaxRecordBytes: machine.MaxRecordBytes, FetchWait: w.opt.FetchWait, StopRetry: w.opt.StopRetry, OneClock: w.opt.Now != nil,
+		MaxRecordBytes: machine.MaxRecordBytes, StopRetry: w.opt.StopRetry, OneClock: w.opt.Now != nil,
 		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
 			machine.MaxRankingBytes = maxRankingBytes
 			return partition.New(machine)

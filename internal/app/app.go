@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -55,9 +54,6 @@ type App struct {
 	traces *tracing.Provider
 }
 
-// rebalanceTimeout bounds the group's wait for a member at a rebalance; a task ends within a third of it.
-const rebalanceTimeout = 30 * time.Second
-
 // New does not connect; Worker.Run does.
 func New(cfg *config.Config, opt Options) (*App, error) {
 	machine, err := machineConfig(cfg)
@@ -82,11 +78,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		b.Close()
 		return nil, err
 	}
-	session := opt.SessionTimeout
-	if session == 0 {
-		session = 10 * time.Second
-	}
-	membership, err := newMembership(cfg, tlsConfig, mechanism, session, opt.Logger)
+	membership, err := newMembership(cfg, tlsConfig, mechanism, &opt)
 	if err != nil {
 		b.Close()
 		return nil, errors.Join(err, store.Close())
@@ -101,8 +93,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), Log: func(p int32) stream.Log { return b.Partition(p) },
 		Store: store, Membership: membership, Missing: b.Missing, Registry: store, Version: opt.Version, Digest: digest, Follower: store, Metrics: metrics, Tracer: traces.Tracer(), Logger: opt.Logger, Machine: machine,
 		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
-		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now, ClockOffset: opt.ClockOffset,
-		FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,
+		Now: opt.Now, ClockOffset: opt.ClockOffset, FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,
 	})
 	board := dashboard.New(dashboard.Options{Source: w, Counters: metrics, Registry: store, Version: opt.Version,
 		Remember: max(machine.Remember, machine.ParkingTime), Unserved: !cfg.HTTP.Page, Logger: opt.Logger, Simulated: opt.Now != nil})
@@ -220,18 +211,16 @@ func newStore(cfg *config.Config) (*redisstore.Store, error) {
 	return s, nil
 }
 
-func newMembership(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mechanism, session time.Duration,
-	log *slog.Logger) (*stream.Membership, error) {
+func newMembership(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mechanism, opt *Options) (*stream.Membership, error) {
 	topics := []string{cfg.Kafka.Topics.Impressions, cfg.Kafka.Topics.Payoffs}
 	if cfg.Kafka.Topics.HasSelections() {
 		topics = append(topics, cfg.Kafka.Topics.Selections)
 	}
-	return stream.NewMembership(stream.MembershipConfig{Brokers: cfg.Kafka.Brokers, GroupID: cfg.Kafka.Group,
-		Topics: topics, SessionTimeout: session, RebalanceTimeout: rebalanceTimeout, Logger: log,
+	return stream.NewMembership(stream.MembershipConfig{Brokers: cfg.Kafka.Brokers, TLS: tlsConfig, SASL: mechanism, GroupID: cfg.Kafka.Group,
+		Topics: topics, SessionTimeout: opt.SessionTimeout, Logger: opt.Logger,
 		Explain: func(ctx context.Context, err error) error {
 			return explain(ctx, err, kafkaServer(cfg, tlsConfig), cfg.Kafka.Brokers)
-		},
-		Dialer: &kafka.Dialer{Timeout: 10 * time.Second, TLS: tlsConfig, SASLMechanism: mechanism}})
+		}})
 }
 
 func TopicNames(cfg *config.Config) [event.Topics]string {
