@@ -170,8 +170,7 @@ func (g *Generation) beat(ctx context.Context) error {
 	defer cancel()
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group, req.Generation, req.MemberID = g.m.cfg.GroupID, g.gen.ID, g.gen.MemberID
-	res, err := req.RequestWith(ctx, wire.Route{Transport: g.m.transport, Addr: g.m.client.Addr, ClientID: g.m.cfg.ClientID,
-		To: wire.ToGroup(req.Group)})
+	res, err := req.RequestWith(ctx, wire.Route{Transport: g.m.transport, Addr: g.m.client.Addr, To: wire.ToGroup(req.Group)})
 	if err == nil && res.ErrorCode != 0 {
 		err = kafka.Error(res.ErrorCode)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/ranker-worker/ranker-worker/stream/session"
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 // Errors of a Membership.
@@ -30,12 +31,11 @@ var (
 
 // MembershipConfig is the configuration of a Membership. Zero durations mean the default.
 type MembershipConfig struct {
-	Brokers  []string
-	TLS      *tls.Config    // nil: none
-	SASL     sasl.Mechanism // nil: none
-	GroupID  string
-	Topics   []string // input topics, whose partition numbers are divided
-	ClientID string   // default: ranker-worker
+	Brokers []string
+	TLS     *tls.Config    // nil: none
+	SASL    sasl.Mechanism // nil: none
+	GroupID string
+	Topics  []string // input topics, whose partition numbers are divided
 	// SessionTimeout is how long the group waits for a silent member before it reassigns its
 	// partitions. Default 10 s; brokers accept 6 s to 30 min unless configured otherwise.
 	SessionTimeout time.Duration
@@ -68,9 +68,6 @@ func (c *MembershipConfig) setDefaults() error {
 	setDuration(&c.JoinBackoff, 500*time.Millisecond)
 	setDuration(&c.WatchInterval, 10*time.Second)
 	setDuration(&c.CloseTimeout, 5*time.Second)
-	if c.ClientID == "" {
-		c.ClientID = "ranker-worker"
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -85,7 +82,6 @@ func (c *MembershipConfig) setDefaults() error {
 	}
 	fault(len(c.Brokers) == 0, "no broker is named")
 	fault(c.GroupID == "" || len(c.GroupID) > maxGroupID, "the group's name has to have 1 to %d bytes", maxGroupID)
-	fault(len(c.ClientID) > maxGroupID, "the client id has to have at most %d bytes", maxGroupID)
 	fault(len(c.Topics) == 0, "no topic is named")
 	fault(c.HeartbeatInterval > c.SessionTimeout/3,
 		"the heartbeat interval, %v, is above a third of the session timeout, %v", c.HeartbeatInterval, c.SessionTimeout)
@@ -140,12 +136,12 @@ func NewMembership(cfg MembershipConfig) (*Membership, error) {
 	m.balancer = NewBalancer(func(counts map[string]int) {
 		cfg.Logger.Error("topics differ in their number of partitions; only the numbers that all have are divided", "counts", counts)
 	})
-	m.sessions = &session.Dialer{Dial: m.dialer.DialContext, TLS: cfg.TLS, SASL: cfg.SASL, ClientID: cfg.ClientID, Timeout: cfg.RequestTimeout}
+	m.sessions = &session.Dialer{Dial: m.dialer.DialContext, TLS: cfg.TLS, SASL: cfg.SASL, Timeout: cfg.RequestTimeout}
 	lifetime, shut := context.WithCancel(context.Background())
 	m.shut = shut
 	m.transport = &kafka.Transport{
 		Context: lifetime,
-		Dial:    m.sessions.DialContext, DialTimeout: cfg.RequestTimeout, ClientID: cfg.ClientID,
+		Dial:    m.sessions.DialContext, DialTimeout: cfg.RequestTimeout, ClientID: wire.ClientID,
 		// The watch over partition counts uses the transport's metadata, which must be fresh.
 		MetadataTopics: cfg.Topics, MetadataTTL: min(2*time.Second, cfg.WatchInterval),
 	}
@@ -270,7 +266,7 @@ func (m *Membership) newGroup() (*kafka.ConsumerGroup, error) {
 	first := m.first % len(m.cfg.Brokers)
 	return kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID: m.cfg.GroupID, Brokers: slices.Concat(m.cfg.Brokers[first:], m.cfg.Brokers[:first]), Topics: m.cfg.Topics,
-		Dialer:            &kafka.Dialer{Timeout: dialTimeout, ClientID: m.cfg.ClientID, DialFunc: m.sessions.DialContext},
+		Dialer:            &kafka.Dialer{Timeout: dialTimeout, ClientID: wire.ClientID, DialFunc: m.sessions.DialContext},
 		GroupBalancers:    []kafka.GroupBalancer{m.balancer},
 		HeartbeatInterval: m.cfg.HeartbeatInterval, SessionTimeout: m.cfg.SessionTimeout,
 		RebalanceTimeout: m.cfg.RebalanceTimeout, JoinGroupBackoff: m.cfg.JoinBackoff, Timeout: m.cfg.RequestTimeout,

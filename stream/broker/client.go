@@ -20,10 +20,9 @@ import (
 )
 
 type Options struct {
-	Brokers  []string // host:port, at least one
-	ClientID string   // shows in the broker's logs and quotas; empty: ranker-worker
-	TLS      *tls.Config
-	SASL     sasl.Mechanism // see NewSASL
+	Brokers []string // host:port, at least one
+	TLS     *tls.Config
+	SASL    sasl.Mechanism // see NewSASL
 
 	Group     string               // the consumer group; transactional ids are <Group>-<partition>
 	Topics    [event.Topics]string // an empty selections topic is not configured
@@ -35,14 +34,13 @@ type Options struct {
 	// Traces makes Fetch return the traces in input records' headers. Without it headers are skipped.
 	Traces bool
 	// Contents reads input records whose values cannot be read alone; nil: none.
-	Contents    Contents
-	DialTimeout time.Duration // connecting, TLS and SASL together; 0: 5 s
+	Contents Contents
 }
 
 const (
-	defaultClientID    = "ranker-worker"
-	defaultMaxValue    = 64 << 20
-	defaultDialTimeout = 5 * time.Second
+	defaultMaxValue = 64 << 20
+	// dialTimeout bounds connecting, TLS and SASL together.
+	dialTimeout = 5 * time.Second
 
 	// metadataTTL bounds the age of the Transport's list of brokers. Leaders come from metadataCache instead.
 	metadataTTL = 2 * time.Second
@@ -90,17 +88,8 @@ func New(o Options) (*Client, error) {
 			return nil, fmt.Errorf("no name given for topic %d", t)
 		}
 	}
-	if o.ClientID == "" {
-		o.ClientID = defaultClientID
-	}
-	if len(o.ClientID) > 255 {
-		return nil, fmt.Errorf("the client id has %d bytes, more than 255", len(o.ClientID))
-	}
 	if o.MaxValue <= 0 {
 		o.MaxValue = defaultMaxValue
-	}
-	if o.DialTimeout <= 0 {
-		o.DialTimeout = defaultDialTimeout
 	}
 	c := &Client{o: o, addr: kafka.TCP(o.Brokers...)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -117,11 +106,11 @@ func New(o Options) (*Client, error) {
 func (c *Client) newTransport() *kafka.Transport {
 	return &kafka.Transport{
 		Dial:           c.dialer().DialContext,
-		DialTimeout:    c.o.DialTimeout,
+		DialTimeout:    dialTimeout,
 		IdleTimeout:    idleTimeout,
 		MetadataTTL:    metadataTTL,
 		MetadataTopics: c.topicNames(),
-		ClientID:       c.o.ClientID,
+		ClientID:       wire.ClientID,
 		Context:        c.ctx,
 	}
 }
@@ -129,8 +118,8 @@ func (c *Client) newTransport() *kafka.Transport {
 // dialer does TLS and SASL itself.
 func (c *Client) dialer() *session.Dialer {
 	return &session.Dialer{
-		Dial: (&net.Dialer{Timeout: c.o.DialTimeout, KeepAlive: 15 * time.Second}).DialContext,
-		TLS:  c.o.TLS, SASL: c.o.SASL, ClientID: c.o.ClientID, Timeout: c.o.DialTimeout,
+		Dial: (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
+		TLS:  c.o.TLS, SASL: c.o.SASL, Timeout: dialTimeout,
 	}
 }
 
@@ -217,7 +206,7 @@ func (c *Client) failed() {
 
 // to carries kmsg's requests to a destination; nil: any broker.
 func (c *Client) to(d wire.Destination) wire.Route {
-	return wire.Route{Transport: watchedTransport{c}, Addr: c.addr, ClientID: c.o.ClientID, To: d}
+	return wire.Route{Transport: watchedTransport{c}, Addr: c.addr, To: d}
 }
 
 // Partition is one partition number over all topics.

@@ -204,7 +204,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		func(o *Options) { o.Brokers = nil },
 		func(o *Options) { o.Group = "" },
 		func(o *Options) { o.Topics[event.Payoffs] = "" },
-		func(o *Options) { o.ClientID = string(make([]byte, 300)) },
 	} {
 		o := good
 		change(&o)

@@ -59,17 +59,17 @@ var spared = map[kmsg.Key]string{
 // Greet connects to an address as the worker does, with TLS and SASL, asks for the supported requests, and disconnects. It returns the
 // lacking requests by name. It fails with task.ErrUnsupported, naming each, if the worker needs requests that the broker lacks.
 func (c *Client) Greet(ctx context.Context, address string) ([]Lack, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.o.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := c.dialer().DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close() // nothing was sent that could be lost
-	if err := conn.SetDeadline(time.Now().Add(c.o.DialTimeout)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
 		return nil, err
 	}
-	theirs, err := wire.AskVersions(conn, c.o.ClientID)
+	theirs, err := wire.AskVersions(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *Client) Greet(ctx context.Context, address string) ([]Lack, error) {
 	if brokers.Version, err = theirs.Common(kmsg.Metadata); err != nil {
 		return nil, err
 	}
-	if _, err := wire.RoundTrip(conn, c.o.ClientID, brokers); err != nil {
+	if _, err := wire.RoundTrip(conn, brokers); err != nil {
 		return nil, err
 	}
 	return lacking(theirs)

@@ -55,7 +55,7 @@ func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	if l := c.metadataCache.last.Load(); l != nil {
 		if !time.Now().Before(*c.metadataCache.due.Load()) {
 			c.metadataCache.inBackground(func() {
-				ctx, cancel := context.WithTimeout(c.ctx, c.o.DialTimeout)
+				ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
 				defer cancel()
 				_, _ = c.fetchMetadata(ctx) // after an error, the next one is due at the same pace
 			})

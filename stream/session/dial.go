@@ -13,10 +13,9 @@ import (
 
 // Dialer makes connections that log in and stay logged in. kafka-go uses them without TLS and SASL of its own.
 type Dialer struct {
-	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
-	TLS      *tls.Config    // nil: none
-	SASL     sasl.Mechanism // called at each login; nil: none
-	ClientID string
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS  *tls.Config    // nil: none
+	SASL sasl.Mechanism // called at each login; nil: none
 	// Timeout bounds repeated logins; the context bounds the first. Half of it is for the mechanism, which may have to request a token.
 	Timeout time.Duration
 

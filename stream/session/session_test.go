@@ -145,7 +145,7 @@ func (c *clock) pass(d time.Duration)   { c.passed.Add(int64(d)) }
 func (f *fakeBroker) end(conn net.Conn) { _ = conn.Close(); _ = f.listener.Close(); <-f.ended }
 
 func (f *fakeBroker) dialer(c *clock) *Dialer {
-	return &Dialer{Dial: new(net.Dialer).DialContext, SASL: plain.Mechanism{Username: "user", Password: "secret"}, ClientID: "me",
+	return &Dialer{Dial: new(net.Dialer).DialContext, SASL: plain.Mechanism{Username: "user", Password: "secret"},
 		Timeout: 30 * time.Second, now: c.now}
 }
 

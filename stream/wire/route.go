@@ -18,7 +18,6 @@ import (
 type Route struct {
 	Transport kafka.RoundTripper
 	Addr      net.Addr
-	ClientID  string
 	To        Destination
 }
 
@@ -30,7 +29,7 @@ func (r Route) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, er
 
 // Send is Request for a request that is encoded already, and equal in all versions.
 func (r Route) Send(ctx context.Context, req kmsg.Request, encoded []byte) (kmsg.Response, error) {
-	x := &Exchange{req: req, encoded: encoded, clientID: r.ClientID}
+	x := &Exchange{req: req, encoded: encoded}
 	var m protocol.Message = x
 	if r.To != nil {
 		m = r.To(x)
@@ -90,9 +89,8 @@ var (
 
 // Exchange is a request that the Transport sends in the goroutine of a connection, which may outlive the call.
 type Exchange struct {
-	req      kmsg.Request
-	encoded  []byte // nil: not yet
-	clientID string
+	req     kmsg.Request
+	encoded []byte // nil: not yet
 }
 
 type answer struct{ kmsg.Response }
@@ -109,7 +107,7 @@ func (x *Exchange) Required(negotiated map[protocol.ApiKey]int16) bool {
 func (x *Exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	key := kmsg.Key(x.req.Key())
 	if spoken[key].unknown {
-		theirs, err := AskVersions(rw, x.clientID)
+		theirs, err := AskVersions(rw)
 		if err != nil {
 			return nil, fmt.Errorf("asking for the broker's versions: %w", err)
 		}
@@ -124,7 +122,7 @@ func (x *Exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 		return nil, fmt.Errorf("%w: the broker speaks %s only up to version %d, and %d is needed", task.ErrUnsupported, key.Name(), version, first)
 	}
 	if x.encoded == nil {
-		x.encoded = Append(make([]byte, 0, usualRequest), x.clientID, x.req)
+		x.encoded = Append(make([]byte, 0, usualRequest), x.req)
 	}
 	const at = 4 + 2 // behind size and key
 	binary.BigEndian.PutUint16(x.encoded[at:], uint16(version))
