@@ -55,7 +55,7 @@ func (c *experimentCounters) observe(p int32, all []partition.ExperimentStatus) 
 // experimentSnapshot is an experiment's status in one partition.
 type experimentSnapshot struct {
 	*partition.ExperimentStatus
-	of *PartitionSnapshot
+	of *partitionSnapshot
 }
 
 // outOfService are the arms whose removal by a guard was logged.

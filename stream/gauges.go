@@ -77,39 +77,39 @@ var workerGauges = []metric[*totals]{
 		}},
 }
 
-var partitionGauges = []metric[*PartitionSnapshot]{
+var partitionGauges = []metric[*partitionSnapshot]{
 	{desc("lag", "Input records not yet read.", "partition", "topic"),
-		func(p *PartitionSnapshot, set set) {
+		func(p *partitionSnapshot, set set) {
 			for topic, lag := range p.Lag {
 				set(float64(lag), topicLabels[topic])
 			}
 		}},
 	{desc("next_offset", "Offset of the next input record to read.", "partition", "topic"),
-		func(p *PartitionSnapshot, set set) {
+		func(p *partitionSnapshot, set set) {
 			for topic, offset := range p.Next {
 				set(float64(offset), topicLabels[topic])
 			}
 		}},
 	{desc("first_offset", "Offset of the oldest input record that retention has left.", "partition", "topic"),
-		func(p *PartitionSnapshot, set set) {
+		func(p *partitionSnapshot, set set) {
 			for topic, offset := range p.First {
 				set(float64(offset), topicLabels[topic])
 			}
 		}},
 	{desc("watermark_lag_seconds", "How far event time, as read from all input topics, is behind the clock.", "partition"),
-		func(p *PartitionSnapshot, set set) {
+		func(p *partitionSnapshot, set set) {
 			if p.Watermark > 0 { // a hung loop falls behind, and must be visible
 				set(p.behind(p.Watermark))
 			}
 		}},
 	{desc("expiry_lag_seconds", "How far the expiry walk is behind event time.", "partition"),
-		func(p *PartitionSnapshot, set set) {
+		func(p *partitionSnapshot, set set) {
 			if p.Watermark > 0 {
 				set(float64(p.WalkLag) / 1000)
 			}
 		}},
 	{desc("clock_offset_seconds", "By how much this machine's clock is ahead of that of Kafka's brokers.", "partition"),
-		func(p *PartitionSnapshot, set set) {
+		func(p *partitionSnapshot, set set) {
 			if p.ClockKnown {
 				set(p.ClockOffset.Seconds())
 			}

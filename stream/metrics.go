@@ -39,7 +39,7 @@ type Metrics struct {
 	fetchTime, lookupTime        prometheus.Histogram
 	produceBatch, checkpointSize prometheus.Histogram
 
-	snapshots *Snapshots
+	snapshots *snapshots
 	totals    *learnerTotals
 
 	mu          sync.Mutex
@@ -70,7 +70,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		deadLetters:    f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
 		learners:       newLearnerCounters(f),
 		experiments:    newExperimentCounters(f),
-		snapshots:      NewSnapshots(),
+		snapshots:      &snapshots{all: map[int32]*partitionSnapshot{}},
 		totals:         newLearnerTotals(),
 		produceBatch:   f.histogram("produce_batch_records", "Rankings in one batch to Kafka.", sizeBuckets),
 		checkpointSize: f.histogram("checkpoint_changes", "Fields, entries and due marks written by one checkpoint.",
@@ -134,7 +134,7 @@ func (m *Metrics) Rebalanced(partitions int) {
 		m.owns = true
 		m.rebalances.Inc()
 	}
-	m.snapshots.Clear()
+	m.snapshots.clear()
 	clear(m.learners.before)
 	clear(m.experiments.seen)
 }
@@ -179,7 +179,7 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 	}
 	m.observeStatuses(p, append(o.Dropped, *s))
 	m.totals.observe(o)
-	m.snapshots.Publish(p, &PartitionSnapshot{s, time.Now(), now})
+	m.snapshots.publish(p, &partitionSnapshot{s, time.Now(), now})
 }
 
 // observeStatuses counts the increase since the last look. Between two statuses the counts restart at 0.

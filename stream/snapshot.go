@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,72 +14,53 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// PartitionSnapshot is a partition's status at the time Taken, for the gauges. It is not changed once published.
-type PartitionSnapshot struct {
+// partitionSnapshot is a partition's status at the time Taken, for the gauges. It is not changed once published.
+type partitionSnapshot struct {
 	*task.Status
 	Taken time.Time
 	Now   event.Millis // Taken by the loop's clock
 }
 
 // loaded reports whether account, learners and offsets are known.
-func (p *PartitionSnapshot) loaded() bool {
+func (p *partitionSnapshot) loaded() bool {
 	return p.Phase == task.Replaying || p.Phase == task.Running || p.Phase == task.Draining
 }
 
 // behind returns the seconds from an event time to this moment.
-func (p *PartitionSnapshot) behind(at event.Millis) float64 {
+func (p *partitionSnapshot) behind(at event.Millis) float64 {
 	return max(0, float64(p.Now-at)/1000) + max(0, time.Since(p.Taken).Seconds())
 }
 
-// Snapshots holds the last snapshot of each owned partition, and is the Prometheus
-// collector of the gauges. Publishing swaps a pointer and does not wait for a scrape.
-type Snapshots struct {
-	mu  sync.RWMutex
-	all map[int32]*atomic.Pointer[PartitionSnapshot]
+// snapshots holds the last snapshot of each owned partition, and is the Prometheus
+// collector of the gauges. Publishing does not wait for a scrape, which works on a copy.
+type snapshots struct {
+	mu  sync.Mutex
+	all map[int32]*partitionSnapshot
 }
 
-var _ prometheus.Collector = (*Snapshots)(nil)
+var _ prometheus.Collector = (*snapshots)(nil)
 
-func NewSnapshots() *Snapshots {
-	return &Snapshots{all: map[int32]*atomic.Pointer[PartitionSnapshot]{}}
-}
-
-func (s *Snapshots) Publish(p int32, snap *PartitionSnapshot) {
-	s.mu.RLock()
-	at := s.all[p]
-	s.mu.RUnlock()
-	if at == nil {
-		s.mu.Lock()
-		if at = s.all[p]; at == nil {
-			at = new(atomic.Pointer[PartitionSnapshot])
-			s.all[p] = at
-		}
-		s.mu.Unlock()
-	}
-	at.Store(snap)
-}
-
-// Clear drops all partitions and their gauges: they are not ours any more.
-func (s *Snapshots) Clear() {
+func (s *snapshots) publish(p int32, snap *partitionSnapshot) {
 	s.mu.Lock()
-	clear(s.all)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	s.all[p] = snap
 }
 
-func (s *Snapshots) Get() map[int32]*PartitionSnapshot {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	all := make(map[int32]*PartitionSnapshot, len(s.all))
-	for p, at := range s.all {
-		if snap := at.Load(); snap != nil {
-			all[p] = snap
-		}
-	}
-	return all
+// clear drops all partitions and their gauges: they are not ours any more.
+func (s *snapshots) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.all)
+}
+
+func (s *snapshots) get() map[int32]*partitionSnapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.all)
 }
 
 // Describe implements prometheus.Collector.
-func (s *Snapshots) Describe(ch chan<- *prometheus.Desc) {
+func (s *snapshots) Describe(ch chan<- *prometheus.Desc) {
 	describe(ch, workerGauges)
 	describe(ch, partitionGauges)
 	describe(ch, learnerInPartitionGauges)
@@ -89,9 +69,9 @@ func (s *Snapshots) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
+func (s *snapshots) Collect(ch chan<- prometheus.Metric) {
 	t := totals{stopped: map[task.StopReason]int64{}, learners: map[string]*partition.LearnerStatus{}, tripped: map[[2]string]bool{}}
-	all := s.Get()
+	all := s.get()
 	for _, p := range slices.Sorted(maps.Keys(all)) {
 		snap, number := all[p], strconv.Itoa(int(p))
 		t.add(snap.Status)
