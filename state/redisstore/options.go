@@ -34,15 +34,15 @@ type Options struct {
 	WaitReplicas   int
 	ReplicaTimeout time.Duration
 
-	PoolSize    int           // connections per server: by default 10 per CPU
-	DialTimeout time.Duration // 2 s
-	IOTimeout   time.Duration // of one read or write: 10 s; a context's earlier deadline wins
-	MaxRetries  int           // after network errors; 3 by default, -1: none
+	IOTimeout  time.Duration // of one read or write: 10 s; a context's earlier deadline wins
+	MaxRetries int           // after network errors; 3 by default, -1: none
 
 	// DeltaEntries is the approximate number of checkpoints in the stream of deltas: 256 by default. An entry takes at most about
 	// MaxDeltaBytes.
 	DeltaEntries int
 }
+
+const dialTimeout = 2 * time.Second
 
 func (o *Options) validate() error {
 	var faults []error
@@ -64,8 +64,7 @@ func (o *Options) validate() error {
 	if o.Group == "" || strings.ContainsAny(o.Group, "{}") {
 		fault("group %q: it is part of a hash tag, and must be neither empty nor contain braces", o.Group)
 	}
-	if o.DB < 0 || o.WaitReplicas < 0 || o.ReplicaTimeout < 0 || o.PoolSize < 0 || o.DialTimeout < 0 || o.IOTimeout < 0 ||
-		o.DeltaEntries < 0 {
+	if o.DB < 0 || o.WaitReplicas < 0 || o.ReplicaTimeout < 0 || o.IOTimeout < 0 || o.DeltaEntries < 0 {
 		fault("a number is negative")
 	}
 	if len(faults) > 0 {
@@ -83,7 +82,6 @@ func orElse[T int | time.Duration](v, otherwise T) T {
 
 func (o Options) withDefaults() Options {
 	o.ReplicaTimeout = orElse(o.ReplicaTimeout, time.Second)
-	o.DialTimeout = orElse(o.DialTimeout, 2*time.Second)
 	o.IOTimeout = orElse(o.IOTimeout, 10*time.Second)
 	o.DeltaEntries = orElse(o.DeltaEntries, 256)
 	// WAIT must be answered before the connection times out.
@@ -95,8 +93,7 @@ func (o *Options) universal() *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs: o.Addresses, IsClusterMode: o.Cluster, DB: o.DB, TLSConfig: o.TLS, Dialer: o.dialer(),
 		Username: o.Username, Password: o.Password, CredentialsProviderContext: o.Credentials,
-		PoolSize: o.PoolSize, MaxRetries: o.MaxRetries,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.IOTimeout, WriteTimeout: o.IOTimeout,
+		MaxRetries: o.MaxRetries, DialTimeout: dialTimeout, ReadTimeout: o.IOTimeout, WriteTimeout: o.IOTimeout,
 		// Off by default: then no call ends at its context's deadline.
 		ContextTimeoutEnabled: true,
 		// Commands are retried as a whole. Five dials in each try would make a dead server cost half a second more.
@@ -114,7 +111,7 @@ func (o *Options) dialer() func(ctx context.Context, network, addr string) (net.
 	if o.TLS == nil {
 		return nil
 	}
-	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 5 * time.Minute}, Config: o.TLS}
+	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Minute}, Config: o.TLS}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := d.DialContext(ctx, network, addr)
 		if err != nil {
