@@ -3,7 +3,6 @@ package checker
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -20,7 +19,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
-	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -52,17 +51,7 @@ func newWorldOn(t testing.TB, env testenv.Env, partitions int, learners, further
 		w.selections = w.group + "-selections"
 	}
 	w.cfg = w.configure(t, env, learners, further)
-	b, err := app.NewBroker(w.cfg)
-	require.NoError(t, err)
-	defer b.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	_, err = b.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		problems, err := b.Check(ctx)
-		return err == nil && len(problems) == 0
-	}, deadline, 20*time.Millisecond)
+	testworker.MakeTopics(t, w.cfg, partitions)
 	transport := &kafka.Transport{}
 	w.writer = &kafka.Writer{Transport: transport, Addr: kafka.TCP(env.Kafka), Balancer: kafka.Murmur2Balancer{},
 		BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll}
@@ -92,45 +81,22 @@ learners:
 }
 
 // running is a worker.
-type running struct {
-	drain, force context.CancelFunc
-	ended        chan error
-}
+type running struct{ *testworker.Worker }
 
 func (w *world) start(t testing.TB, now func() event.Millis) *running {
 	t.Helper()
-	a, err := app.New(w.cfg, app.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: prometheus.NewRegistry(),
-		SessionTimeout: 6 * time.Second, Now: now})
-	require.NoError(t, err)
-	drain, cancel := context.WithCancel(context.Background())
-	force, cancelForce := context.WithCancel(context.Background())
-	r := &running{drain: cancel, force: cancelForce, ended: make(chan error, 1)}
-	t.Cleanup(cancelForce)
-	go func() { r.ended <- a.Run(drain, force) }()
-	return r
+	return &running{testworker.Start(t, w.cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Now: now})}
 }
 
 func (r *running) stop(t testing.TB) {
 	t.Helper()
-	r.drain()
-	select {
-	case err := <-r.ended:
-		require.NoError(t, err)
-	case <-time.After(deadline):
-		t.Fatal("the worker did not drain")
-	}
+	r.Stop(t)
 }
 
 // crash ends the worker at once, without a last checkpoint.
 func (r *running) crash(t testing.TB) {
 	t.Helper()
-	r.force()
-	r.drain()
-	select {
-	case <-r.ended:
-	case <-time.After(deadline):
-		t.Fatal("the worker did not end")
-	}
+	_ = r.Kill(t)
 }
 
 // end crashes the worker, or lets it drain.

@@ -113,7 +113,7 @@ func (r *running) shows(t *testing.T, ended int) (l dashboard.LearnerPage) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		answer := httptest.NewRecorder()
-		r.app.Board.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/page/live.json", nil))
+		r.App.Board.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/page/live.json", nil))
 		var page dashboard.Page
 		require.NoError(t, json.NewDecoder(answer.Body).Decode(&page))
 		l = page.Learners[0]

@@ -79,13 +79,7 @@ func (w *world) startAt(t *testing.T, now func() event.Millis) *running {
 // kill ends a worker where it is: nothing is finished, and nothing saved.
 func (r *running) kill(t *testing.T) {
 	t.Helper()
-	r.force()
-	r.drain()
-	select {
-	case <-r.ended:
-	case <-time.After(deadline):
-		t.Fatal("the worker did not end")
-	}
+	_ = r.Kill(t)
 }
 
 // rollBack replaces the partition's keys in Redis by a copy.

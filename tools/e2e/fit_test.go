@@ -11,6 +11,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 )
 
 // unfitLines bounds the log lines of a worker outside of its group during
@@ -74,7 +75,7 @@ func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
 			for _, r := range healthy {
 				r.awaitReady(t)
 			}
-			var log lockedBuffer
+			var log testworker.Log
 			unfit := w.startLogging(t, &spoilt, &log)
 			unfit.awaitUnready(t, c.why)
 			w.publish(t, w.impressions("i", 120)...)
@@ -82,7 +83,7 @@ func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
 			for _, r := range healthy {
 				r.awaitReady(t)
 			}
-			require.Len(t, healthy[0].app.Worker.Statuses(), 3, "it has taken none")
+			require.Len(t, healthy[0].App.Worker.Statuses(), 3, "it has taken none")
 			text := unfit.awaitUnready(t, c.why)
 			require.Contains(t, text, "stays outside of group "+w.group)
 			require.LessOrEqual(t, strings.Count(log.String(), "\n"), unfitLines)
@@ -91,7 +92,7 @@ func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
 			if c.mend != nil {
 				c.mend(t, w)
 				unfit.awaitReady(t)
-				require.Eventually(t, func() bool { return len(unfit.app.Worker.Statuses()) == 2 }, deadline, 50*time.Millisecond)
+				require.Eventually(t, func() bool { return len(unfit.App.Worker.Statuses()) == 2 }, deadline, 50*time.Millisecond)
 			}
 			unfit.stop(t)
 			for _, r := range healthy {
@@ -132,7 +133,7 @@ func TestFit_Learners(t *testing.T) {
 		require.Contains(t, wrong.awaitUnready(t, outside), why)
 		use("meanwhile")
 		allRead()
-		require.Len(t, right.app.Worker.Statuses(), w.partitions, "it has taken none")
+		require.Len(t, right.App.Worker.Statuses(), w.partitions, "it has taken none")
 		right.awaitReady(t)
 
 		right.stop(t)
@@ -180,7 +181,7 @@ func TestFit_WhoBecomesUnfitLeaves(t *testing.T) {
 			spoilt.Redis.Username, spoilt.Redis.Password = user, "right"
 			owns := func(r *running, n int) {
 				t.Helper()
-				require.Eventually(t, func() bool { return len(r.app.Worker.Statuses()) == n }, deadline, 50*time.Millisecond)
+				require.Eventually(t, func() bool { return len(r.App.Worker.Statuses()) == n }, deadline, 50*time.Millisecond)
 				r.awaitReady(t)
 			}
 			sent := 0
@@ -198,12 +199,12 @@ func TestFit_WhoBecomesUnfitLeaves(t *testing.T) {
 			set(c.spoil...)
 			require.NoError(t, admin.Do(t.Context(), "client", "kill", "user", user).Err())
 			third := w.start(t) // with it partitions are divided again, and have to be taken over
-			require.Eventually(t, func() bool { return strings.Contains(other.app.Worker.Outside(), c.why) }, deadline, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(other.App.Worker.Outside(), c.why) }, deadline, 50*time.Millisecond)
 			other.awaitUnready(t, "stays outside of group "+w.group)
 			owns(one, 3)
 			owns(third, 3)
 			rank("meanwhile")
-			require.Empty(t, other.app.Worker.Statuses())
+			require.Empty(t, other.App.Worker.Statuses())
 
 			set(c.mend...)
 			owns(other, 2)

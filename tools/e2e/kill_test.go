@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 )
 
 // TestKill_TwoWorkersOneKilledAndRestarted: two worker processes share six partitions; one is killed with SIGKILL in
@@ -99,14 +99,14 @@ func build(t *testing.T) string {
 type process struct {
 	cmd   *exec.Cmd
 	name  string
-	log   *lockedBuffer
+	log   *testworker.Log
 	ended chan struct{}
 }
 
 // spawn starts a worker with further variables in its environment.
 func (w *world) spawn(t *testing.T, binary, name string, env ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(binary, "run", "--config", w.file), name: name, log: &lockedBuffer{}, ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(binary, "run", "--config", w.file), name: name, log: &testworker.Log{}, ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.Env = append(os.Environ(), env...)
 	require.NoError(t, p.cmd.Start())
@@ -140,22 +140,4 @@ func (p *process) stop(t *testing.T) {
 		t.Fatalf("worker %s did not drain", p.name)
 	}
 	require.True(t, p.cmd.ProcessState.Success(), "worker %s: %v", p.name, p.cmd.ProcessState)
-}
-
-// lockedBuffer takes a process' output.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -272,7 +272,7 @@ func saidByWorkers(t *testing.T, workers []*running) map[string]any {
 	t.Helper()
 	all := map[string]any{}
 	for _, w := range workers {
-		for _, s := range w.app.Worker.Statuses() {
+		for _, s := range w.App.Worker.Statuses() {
 			for _, x := range s.Experiments {
 				for k := range x.Arms {
 					if a := &x.Arms[k]; x.Decides && a.Name != x.Control {

@@ -28,7 +28,7 @@ func TestMixedConfigurations(t *testing.T) {
 		old := w.start(t)
 		old.awaitReady(t)
 		fresh := w.startWith(t, &rolled)
-		require.Eventually(t, func() bool { return len(fresh.app.Worker.Statuses()) == 1 && len(old.app.Worker.Statuses()) == 1 },
+		require.Eventually(t, func() bool { return len(fresh.App.Worker.Statuses()) == 1 && len(old.App.Worker.Statuses()) == 1 },
 			deadline, 20*time.Millisecond)
 		fresh.awaitReady(t)
 		require.Eventually(t, func() bool {
@@ -84,7 +84,7 @@ func TestMixedConfigurations_RegistryLost(t *testing.T) {
 	fresh.awaitReady(t)
 	workers := "{" + w.group + ":workers}"
 	announced := func() string {
-		says, err := w.redis.HGet(t.Context(), workers, fresh.app.Worker.ID()).Result()
+		says, err := w.redis.HGet(t.Context(), workers, fresh.App.Worker.ID()).Result()
 		require.NoError(t, err)
 		return says
 	}
@@ -92,7 +92,7 @@ func TestMixedConfigurations_RegistryLost(t *testing.T) {
 	require.Eventually(t, func() bool { return announced() != was }, deadline, 10*time.Millisecond) // it does so again in seconds only
 	require.NoError(t, w.redis.Del(t.Context(), workers).Err())
 	old := w.start(t)
-	require.Eventually(t, func() bool { return len(old.app.Worker.Statuses()) == 2 }, deadline, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(old.App.Worker.Statuses()) == 2 }, deadline, 10*time.Millisecond)
 	w.publish(t, messages...)
 	old.awaitUnready(t, `learner "front" is not configured here`)
 	fresh.awaitReady(t)

@@ -74,9 +74,7 @@ func TestReplicas(t *testing.T) {
 		text := r.awaitUnready(t, "too few replicas have the checkpoint: 0 of 1")
 		require.Eventually(t, func() bool { return len(w.rankings(t, 0)) == 10 }, deadline, 20*time.Millisecond)
 		require.Eventually(t, func() bool { return strings.Contains(w.log.String(), "too few replicas") }, deadline, 20*time.Millisecond, text)
-		r.drain()
-		r.force() // a drain would wait for the replica
-		require.NoError(t, <-r.ended)
+		require.NoError(t, r.Kill(t)) // a drain would wait for the replica
 		client := &kafka.Client{Addr: kafka.TCP(env.Kafka), Transport: w.transport(t)}
 		topic := w.cfg.Kafka.Topics.Impressions
 		offsets, err := client.OffsetFetch(t.Context(), &kafka.OffsetFetchRequest{GroupID: w.group, Topics: map[string][]int{topic: {0}}})

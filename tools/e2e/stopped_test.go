@@ -49,7 +49,7 @@ func TestStopped_GoesOnWhenMended(t *testing.T) {
 		w.publish(t, w.impressions("i", 10)...)
 		r := w.start(t)
 		r.awaitUnready(t, "; it tries again in")
-		require.Eventually(t, func() bool { return r.app.Worker.Statuses()[0].Stops > 2 }, deadline, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return r.App.Worker.Statuses()[0].Stops > 2 }, deadline, 10*time.Millisecond)
 		require.Contains(t, w.log.String(), "partition stopped")
 		w.set(t, rankings, "message.timestamp.type", "LogAppendTime")
 		r.awaitReady(t)

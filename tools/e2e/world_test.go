@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -45,7 +45,7 @@ type world struct {
 	cfg        *config.Config // the worker's
 	access     *config.Config // how the test itself reaches both: with other rights, over another port
 	redis      redis.UniversalClient
-	log        lockedBuffer // log of workers in this process
+	log        testworker.Log // log of workers in this process
 	stopRetry  time.Duration
 	now        func() event.Millis // the next worker's clock; nil: the real one
 	ago        time.Duration       // over which crowds spread their times, up to now; 0: records have none
@@ -103,18 +103,9 @@ func newWorld(t *testing.T, env testenv.Env, partitions int, learner string) *wo
 func makeWorld(t *testing.T, partitions int, worker, access settings, env config.Env) *world {
 	t.Helper()
 	w := &world{partitions: partitions, group: testenv.Unique(t, "e2e")}
-	w.cfg, w.file = load(t, worker.text(w.group), env)
-	w.access, _ = load(t, access.text(w.group), env)
-	b, err := app.NewBroker(w.access)
-	require.NoError(t, err)
-	defer b.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	_, err = b.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1})
-	require.NoError(t, err)
-	problems, err := b.Check(ctx)
-	require.NoError(t, err)
-	require.Empty(t, problems)
+	w.cfg, w.file = testworker.Load(t, worker.text(w.group), env)
+	w.access, _ = testworker.Load(t, access.text(w.group), env)
+	testworker.MakeTopics(t, w.access, partitions)
 	security, err := w.access.RedisTLSConfig()
 	require.NoError(t, err)
 	w.redis = redis.NewUniversalClient(&redis.UniversalOptions{Addrs: w.access.Redis.Addresses, TLSConfig: security,
@@ -122,16 +113,6 @@ func makeWorld(t *testing.T, partitions int, worker, access settings, env config
 		ReadTimeout: deadline})
 	t.Cleanup(func() { w.redis.Close() })
 	return w
-}
-
-// load writes a configuration file and reads it as the worker does.
-func load(t *testing.T, text string, env config.Env) (*config.Config, string) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "worker.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	cfg, _, err := config.LoadFile(file, env)
-	require.NoError(t, err)
-	return cfg, file
 }
 
 // transport is a new way to Kafka for the test's own clients: the shared one's memory of topics is older than ours.
@@ -149,11 +130,7 @@ func (w *world) transport(t *testing.T) *kafka.Transport {
 
 // running is a worker in this process.
 type running struct {
-	app   *app.App
-	drain context.CancelFunc
-	force context.CancelFunc
-	ended chan error
-
+	*testworker.Worker
 	metrics *prometheus.Registry
 }
 
@@ -173,32 +150,18 @@ func (w *world) startLogging(t *testing.T, cfg *config.Config, log io.Writer) *r
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{t}, log), nil))
 	registry := prometheus.NewRegistry()
-	a, err := app.New(cfg, app.Options{Logger: logger, Registry: registry, SessionTimeout: 6 * time.Second,
-		StopRetry: w.stopRetry, Now: w.now})
-	require.NoError(t, err)
-	drain, cancel := context.WithCancel(context.Background())
-	force, cancelForce := context.WithCancel(context.Background())
-	r := &running{app: a, drain: cancel, force: cancelForce, ended: make(chan error, 1), metrics: registry}
-	t.Cleanup(cancelForce)
-	go func() { r.ended <- a.Run(drain, force) }()
-	return r
+	return &running{testworker.Start(t, cfg, app.Options{Logger: logger, Registry: registry, StopRetry: w.stopRetry, Now: w.now}), registry}
 }
 
-// stop drains the worker and waits until it has ended.
+// stop drains the worker.
 func (r *running) stop(t *testing.T) {
 	t.Helper()
-	r.drain()
-	select {
-	case err := <-r.ended:
-		require.NoError(t, err)
-	case <-time.After(deadline):
-		t.Fatal("the worker did not drain")
-	}
+	r.Stop(t)
 }
 
 // readyz returns the worker server's answer.
 func (r *running) readyz() (ready bool, text string) {
-	handler := stream.NewHandler(stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: r.app.Worker.Unready})
+	handler := stream.NewHandler(stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: r.App.Worker.Unready})
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	return answer.Code == http.StatusOK, answer.Body.String()
@@ -225,7 +188,7 @@ func (r *running) await(t *testing.T, what string, is func(ready bool, text stri
 			return text
 		}
 		select {
-		case err := <-r.ended:
+		case err := <-r.Ended:
 			t.Fatalf("the worker ended while %q was waited for: %v", what, err)
 		case <-time.After(10 * time.Millisecond):
 		}

@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,15 +17,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
-	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 )
 
 // groupOf writes the configuration of a group with topics of four partitions, and makes these.
 func groupOf(t *testing.T, env testenv.Env) *config.Config {
 	t.Helper()
 	group := testenv.Unique(t, "page")
-	file := filepath.Join(t.TempDir(), "worker.yaml")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
+	cfg, _ := testworker.Load(t, fmt.Sprintf(`
 kafka:
   brokers: [%s]
   group: %s
@@ -35,37 +32,20 @@ kafka:
   topics: {impressions: %[2]s-i, selections: %[2]s-s, payoffs: %[2]s-p, rankings: %[2]s-r}
 redis: {url: %q}
 learners: {feed: {payoffs: stochastic}}
-`, env.Kafka, group, env.RedisURL()), 0o600))
-	cfg, _, err := config.LoadFile(file, os.LookupEnv, config.KafkaFiles, config.RedisFiles, config.ServeFiles)
-	require.NoError(t, err)
-	b, err := app.NewBroker(cfg)
-	require.NoError(t, err)
-	defer b.Close()
-	_, err = b.Create(t.Context(), broker.Spec{Partitions: 4, Replication: 1})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		problems, err := b.Check(t.Context())
-		return err == nil && len(problems) == 0
-	}, patience, 20*time.Millisecond)
+`, env.Kafka, group, env.RedisURL()), os.LookupEnv)
+	testworker.MakeTopics(t, cfg, 4)
 	return cfg
 }
 
 // join starts a worker of the group, and gives its page's address.
 func join(t *testing.T, cfg *config.Config) (address, id string) {
 	t.Helper()
-	a, err := app.New(cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Version: "test",
+	w := testworker.Start(t, cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Version: "test",
 		SessionTimeout: 30 * time.Second})
-	require.NoError(t, err)
-	drain, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(drain, context.Background()) }()
-	t.Cleanup(sync.OnceFunc(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	}))
-	server := httptest.NewServer(a.Board.Handler())
+	t.Cleanup(func() { w.Stop(t) })
+	server := httptest.NewServer(w.Board.Handler())
 	t.Cleanup(server.Close)
-	return server.URL + "/", a.Worker.ID()
+	return server.URL + "/", w.Worker.ID()
 }
 
 // write sends records of n impressions, keyed by their ids: the prefix and a number from 0 on.

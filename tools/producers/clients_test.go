@@ -17,6 +17,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	realkafka "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -64,13 +65,8 @@ func TestClientsOfTheDocs(t *testing.T) {
 	const partitions = 8
 	g := newGroup(t, env, partitions, true)
 	registry := prometheus.NewRegistry()
-	a, err := app.New(g.cfg, app.Options{Registry: registry, SessionTimeout: 6 * time.Second,
+	worker := testworker.Start(t, g.cfg, app.Options{Registry: registry,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
-	require.NoError(t, err)
-	drain, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(drain, ctx) }()
 
 	has := func(name, label, value string, want float64) {
 		t.Helper()
@@ -94,8 +90,7 @@ func TestClientsOfTheDocs(t *testing.T) {
 	})
 	has("ranker_selections_total", "outcome", "joined", float64(len(all)))
 	has("ranker_payoffs_total", "outcome", "applied", float64(len(all)))
-	stop()
-	require.NoError(t, <-ended)
+	worker.Stop(t)
 	for topic := range event.Topic(event.Topics) {
 		require.Equal(t, len(all), placed(ctx, t, g, topic, partitions), g.broker.Topic(topic))
 	}

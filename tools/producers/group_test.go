@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -41,8 +41,7 @@ func newGroupWith(t *testing.T, env testenv.Env, partitions int, selections bool
 	if selections {
 		topic = name + "-selections"
 	}
-	file := filepath.Join(t.TempDir(), "worker.yaml")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
+	cfg, _ := testworker.Load(t, fmt.Sprintf(`
 kafka:
   brokers: [%s]
   group: %s
@@ -52,22 +51,12 @@ kafka:
 redis: {url: %[3]q}
 http: {listen: ""}
 learners: {feed: {payoffs: stochastic, policy: utility}}
-`, env.Kafka, name, env.RedisURL(), topic, more), 0o600))
-	cfg, _, err := config.LoadFile(file, os.LookupEnv)
+`, env.Kafka, name, env.RedisURL(), topic, more), os.LookupEnv)
+	testworker.MakeTopics(t, cfg, partitions)
+	b, err := app.NewBroker(cfg)
 	require.NoError(t, err)
-	g := &group{cfg: cfg}
-	g.broker, err = app.NewBroker(cfg)
-	require.NoError(t, err)
-	t.Cleanup(g.broker.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	defer cancel()
-	_, err = g.broker.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		problems, err := g.broker.Check(ctx)
-		return err == nil && len(problems) == 0
-	}, deadline, 20*time.Millisecond)
-	return g
+	t.Cleanup(b.Close)
+	return &group{cfg, b}
 }
 
 // each gives f the records of a topic's partition in order, until it has had enough.
@@ -122,13 +111,7 @@ func (g *group) readBack(ctx context.Context, t *testing.T, w *works, p int32, r
 func (g *group) rank(ctx context.Context, t *testing.T, rows [][]cell) (ranked int) {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	a, err := app.New(g.cfg, app.Options{Logger: logger, Registry: prometheus.NewRegistry(),
-		SessionTimeout: 6 * time.Second})
-	require.NoError(t, err)
-	drain, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(drain, ctx) }()
+	worker := testworker.Start(t, g.cfg, app.Options{Logger: logger, Registry: prometheus.NewRegistry()})
 	for p, row := range rows {
 		want := map[string]bool{}
 		for i := range row {
@@ -143,7 +126,6 @@ func (g *group) rank(ctx context.Context, t *testing.T, rows [][]cell) (ranked i
 			return len(want) > 0
 		})
 	}
-	stop()
-	require.NoError(t, <-ended)
+	worker.Stop(t)
 	return ranked
 }

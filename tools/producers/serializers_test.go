@@ -1,7 +1,6 @@
 package producers
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +24,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	realkafka "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/tools/checker"
 )
@@ -81,24 +81,6 @@ func (r *registry) register(schema map[string]any) int {
 	return len(r.schemas)
 }
 
-// shared collects output of goroutines.
-type shared struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *shared) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // javasSchema has the fields in another order than ours, and calls the record and one of them otherwise.
 const javasSchema = `{"type":"record","name":"Clicked","namespace":"com.example","fields":[{"name":"item","type":"string"},
 	{"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},{"name":"impression_id","type":{"type":"string","avro.java.string":"String"}}]}`
@@ -139,15 +121,10 @@ func TestSerializersOfOthers(t *testing.T) {
 	require.NoError(t, w.WriteMessages(ctx, kafka.Message{Key: []byte("java-0"), Value: []byte("\x00\x00\x00\x03\xe7whatever")}))
 	require.NoError(t, w.Close())
 
-	var log shared
+	var log testworker.Log
 	metrics := prometheus.NewRegistry()
-	a, err := app.New(g.cfg, app.Options{Registry: metrics, SessionTimeout: 6 * time.Second,
+	worker := testworker.Start(t, g.cfg, app.Options{Registry: metrics,
 		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))})
-	require.NoError(t, err)
-	drain, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(drain, ctx) }()
 	has := func(name, label, value string, want float64) {
 		t.Helper()
 		require.Eventually(t, func() bool { return total(t, metrics, name, label, value) == want }, deadline, 20*time.Millisecond,
@@ -162,8 +139,7 @@ func TestSerializersOfOthers(t *testing.T) {
 	has("ranker_selections_total", "outcome", "joined", 2*records)
 	has("ranker_payoffs_total", "outcome", "applied", 2*records)
 	has("ranker_selections_total", "outcome", "rejected", 1)
-	stop()
-	require.NoError(t, <-ended)
+	worker.Stop(t)
 
 	ranked := map[string]bool{}
 	for p := range int32(partitions) {

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,9 +20,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/serve"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 	"github.com/ranker-worker/ranker-worker/internal/tracing"
 	"github.com/ranker-worker/ranker-worker/stream"
-	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
 // deadline bounds each wait; waits are usually much shorter.
@@ -33,16 +31,15 @@ const deadline = time.Minute
 // place is a group with its topics, a worker and services.
 type place struct {
 	cfg       *config.Config
-	log       lockedBuffer // of services
-	tokenRate int          // of their options
+	log       testworker.Log // of services
+	tokenRate int            // of their options
 }
 
 // newPlace makes the topics of a group. Serve are lines of that section; more are further lines of the file.
 func newPlace(t testing.TB, env testenv.Env, partitions int, serve, more string) *place {
 	t.Helper()
 	group := testenv.Unique(t, "service")
-	file := filepath.Join(t.TempDir(), "worker.yaml")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
+	cfg, _ := testworker.Load(t, fmt.Sprintf(`
 kafka:
   brokers: [%s]
   group: %s
@@ -53,18 +50,8 @@ http: {listen: ""}
 serve: {listen: "127.0.0.1:0", %s}
 limits: {max_candidates: 50}
 learners: {feed: {payoffs: stochastic, policy: greedy}}
-%s`, env.Kafka, group, env.RedisURL(), serve, more), 0o600))
-	cfg, _, err := config.LoadFile(file, os.LookupEnv, config.KafkaFiles, config.RedisFiles, config.ServeFiles)
-	require.NoError(t, err)
-	b, err := app.NewBroker(cfg)
-	require.NoError(t, err)
-	defer b.Close()
-	_, err = b.Create(t.Context(), broker.Spec{Partitions: partitions, Replication: 1})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { // a broker takes a moment to lead a new topic
-		problems, err := b.Check(t.Context())
-		return err == nil && len(problems) == 0
-	}, deadline, 20*time.Millisecond)
+%s`, env.Kafka, group, env.RedisURL(), serve, more), os.LookupEnv, config.KafkaFiles, config.RedisFiles, config.ServeFiles)
+	testworker.MakeTopics(t, cfg, partitions)
 	return &place{cfg: cfg}
 }
 
@@ -85,17 +72,10 @@ func (p *place) workMetered(t testing.TB, registry *prometheus.Registry) (stop f
 // begin starts a worker, and does not wait until it is ready.
 func begin(t testing.TB, cfg *config.Config, registry *prometheus.Registry) (w *stream.Worker, stop func()) {
 	t.Helper()
-	a, err := app.New(cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: registry, SessionTimeout: 6 * time.Second})
-	require.NoError(t, err)
-	drain, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(drain, context.Background()) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
+	one := testworker.Start(t, cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: registry})
+	stop = func() { one.Stop(t) }
 	t.Cleanup(stop)
-	return a.Worker, stop
+	return one.Worker, stop
 }
 
 // running is a service that serves.
@@ -215,22 +195,4 @@ func (a reply) problem(t *testing.T) (out problem) {
 	require.NoError(t, json.Unmarshal(a.Body, &out), string(a.Body))
 	require.Equal(t, a.Status, out.Status)
 	return out
-}
-
-// lockedBuffer is a log.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
