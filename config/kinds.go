@@ -276,8 +276,8 @@ func wordOr[V any](word func(V) string, values []V, begin V, parts []setting[V],
 }
 
 // Grouped formats a number with separators: 100,000.
-func Grouped(n int) string {
-	s := strconv.Itoa(n)
+func Grouped[I ~int | ~int64](n I) string {
+	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}

@@ -489,3 +489,9 @@ func FuzzLoad(f *testing.F) {
 		require.Equal(t, text, printed(t, again))
 	})
 }
+
+func TestGrouped(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 39300: "39,300", 1234567: "1,234,567", -39300: "-39,300", -300: "-300"} {
+		assert.Equal(t, want, Grouped(n))
+	}
+}

@@ -250,7 +250,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report, plan float64) {
 	if l.Learner != "" {
 		fmt.Fprintf(w, "%s (%s), %s to %s: ", l.Learner, l.Policy, l.From, l.To)
 	}
-	fmt.Fprintf(w, "%s impressions, %s judged", config.Grouped(int(l.Records)), config.Grouped(int(l.Judged)))
+	fmt.Fprintf(w, "%s impressions, %s judged", config.Grouped(l.Records), config.Grouped(l.Judged))
 	without := "without a selection"
 	if r.Per == "impression" {
 		without = "of these without a selection"
@@ -260,7 +260,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report, plan float64) {
 		what string
 	}{{l.Unselected, without}, {l.Immature, "too young"}} {
 		if part.n > 0 {
-			fmt.Fprintf(w, ", %s %s", config.Grouped(int(part.n)), part.what)
+			fmt.Fprintf(w, ", %s %s", config.Grouped(part.n), part.what)
 		}
 	}
 	if l.Logged != nil {
@@ -268,7 +268,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report, plan float64) {
 	}
 	fmt.Fprintln(w)
 	if x := r.Windows; x != nil {
-		fmt.Fprintf(w, "values per %s; windows %s; by %s selections %.1f %% of users take anything they look at\n", r.Per, x.Source, config.Grouped(int(x.Selections)), 100*x.Noise)
+		fmt.Fprintf(w, "values per %s; windows %s; by %s selections %.1f %% of users take anything they look at\n", r.Per, x.Source, config.Grouped(x.Selections), 100*x.Noise)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(w, "note: %s\n", n)
@@ -304,9 +304,9 @@ func printPlan(w io.Writer, r *evaluate.Report, difference float64) {
 			case l == nil:
 				row += "\tnever\t-"
 			case l.Days == 0:
-				row += "\t" + config.Grouped(int(l.Impressions)) + "\t-"
+				row += "\t" + config.Grouped(l.Impressions) + "\t-"
 			default:
-				row += fmt.Sprintf("\t%s\t%.3g", config.Grouped(int(l.Impressions)), l.Days)
+				row += fmt.Sprintf("\t%s\t%.3g", config.Grouped(l.Impressions), l.Days)
 			}
 		}
 		t.row("%s", row)

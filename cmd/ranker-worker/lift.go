@@ -140,7 +140,7 @@ func (x *comparison) asked(cfg *config.Config) (*lift.Units, *joinedlog.Query, e
 
 func printLift(w io.Writer, r *lift.Report) {
 	fmt.Fprintf(w, "experiment %s, run %d, by %s, as of %s: units counted: %s, impressions too young: %s\n", r.Experiment, r.Run, r.By, r.AsOf,
-		config.Grouped(int(r.Units)), config.Grouped(int(r.Immature)))
+		config.Grouped(r.Units), config.Grouped(r.Immature))
 	for _, n := range r.Notes {
 		fmt.Fprintf(w, "note: %s\n", n)
 	}
@@ -160,7 +160,7 @@ func printLift(w io.Writer, r *lift.Report) {
 		if !a.Control {
 			against = fmt.Sprintf("\t%s\t%s\t%s", figure("%+.4f", a.Lift), bounds(a), a.Verdict)
 		}
-		t.row("%s\t%s\t%s%s", a.Arm, config.Grouped(int(a.Units)), figure("%.4f", a.Mean), against)
+		t.row("%s\t%s\t%s%s", a.Arm, config.Grouped(a.Units), figure("%.4f", a.Mean), against)
 	}
 	t.write(w, "")
 	for i := range r.Arms {
@@ -173,7 +173,7 @@ func printLift(w io.Writer, r *lift.Report) {
 		}
 		if a.Out != nil {
 			fmt.Fprintf(w, "%s: out of service since %s: its lift was then within [%+.4f, %+.4f], of %s units\n", a.Arm, a.Out.Since, a.Out.Lower,
-				a.Out.Upper, config.Grouped(int(a.Out.Units)))
+				a.Out.Upper, config.Grouped(a.Out.Units))
 		}
 	}
 	printOutlooks(w, r)
@@ -191,7 +191,7 @@ func printOutlooks(w io.Writer, r *lift.Report) {
 			continue
 		}
 		some = true
-		t.row("%s\t%s\t%s\t%s\t%s\t%s\t%s", a.Arm, config.Grouped(int(o.Units)), ofAnyAge(o.SoFar), o.SoFarIs, ofAnyAge(o.End), o.EndIs, o.Timing)
+		t.row("%s\t%s\t%s\t%s\t%s\t%s\t%s", a.Arm, config.Grouped(o.Units), ofAnyAge(o.SoFar), o.SoFarIs, ofAnyAge(o.End), o.EndIs, o.Timing)
 	}
 	if !some {
 		return

@@ -114,7 +114,7 @@ func (a *Arm) DescribeShares() (lines []string) {
 	}
 	for _, s := range a.Shares {
 		lines = append(lines, fmt.Sprintf("%s with %.4g %% of its own and the control's units (run %s): %+.4f, within [%+.4f, %+.4f], of %s units", a.Arm,
-			100*s.Share, strings.Trim(fmt.Sprint(s.Runs), "[]"), s.Lift, s.Lower, s.Upper, config.Grouped(int(s.Units))))
+			100*s.Share, strings.Trim(fmt.Sprint(s.Runs), "[]"), s.Lift, s.Lower, s.Upper, config.Grouped(s.Units)))
 	}
 	return lines
 }

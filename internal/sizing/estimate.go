@@ -108,16 +108,9 @@ func counted(n float64) string {
 	case n >= 1e6:
 		return fmt.Sprintf("%.1f million", n/1e6)
 	case n >= 10 || n == math.Trunc(n):
-		return thousands(int64(math.Round(n)))
+		return config.Grouped(int64(math.Round(n)))
 	}
 	return fmt.Sprintf("%.1f", n)
-}
-
-func thousands(n int64) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
 // recordBytes returns an entry's bytes in Redis, with its id and its share of a page.

@@ -13,6 +13,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
@@ -206,19 +207,11 @@ func (g *Growth) Write(w io.Writer) error {
 	for i := range g.Rows {
 		r := &g.Rows[i]
 		partitions := strconv.Itoa(r.Partitions) + r.with(", ", func(v variant) string { return v.text })
-		fmt.Fprintf(&t, "| %s | %s | %s | %s | %s MiB | %s MiB | %s | %.1f |\n", partitions, thousands(r.Items), thousands(roundTo(r.PerSecond, 100)), micros(r.CPU),
-			thousands(r.Memory>>20), thousands(r.Stored>>20), micros(r.Pass.Redis), r.Load)
+		fmt.Fprintf(&t, "| %s | %s | %s | %s | %s MiB | %s MiB | %s | %.1f |\n", partitions, config.Grouped(r.Items), config.Grouped(roundTo(r.PerSecond, 100)), micros(r.CPU),
+			config.Grouped(r.Memory>>20), config.Grouped(r.Stored>>20), micros(r.Pass.Redis), r.Load)
 	}
 	_, err := io.WriteString(w, t.String())
 	return err
 }
 
 func roundTo(x float64, unit int64) int64 { return (int64(x) + unit/2) / unit * unit }
-
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for at := len(s) - 3; at > 0; at -= 3 {
-		s = s[:at] + "," + s[at:]
-	}
-	return s
-}

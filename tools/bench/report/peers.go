@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/tools/bench/streams"
@@ -104,16 +105,16 @@ func (r *Peers) Write(w io.Writer) error {
 		feedback = "each selected and paid"
 	}
 	fmt.Fprintf(&t, "%d partitions, %s items, %d impressions of 20 candidates of which the last two thirds count, %s, %d runs of each in turn, %d threads of Kafka Streams; least, median and most; load average %.1f before, %.1f after\n\n",
-		o.Sizes[0].Partitions, thousands(o.Sizes[0].Items), o.Impressions, feedback, len(r.Rounds), o.Threads, r.Load[0], r.Load[1])
+		o.Sizes[0].Partitions, config.Grouped(o.Sizes[0].Items), o.Impressions, feedback, len(r.Rounds), o.Threads, r.Load[0], r.Load[1])
 	three := func(s spread, each string, unit float64) string {
 		return fmt.Sprintf(each+", **"+each+"**, "+each, s.least/unit, s.median/unit, s.most/unit)
 	}
 	t.WriteString("| program | impressions/s | its CPU each | Kafka's CPU each | its memory |\n|---|---|---|---|---|\n")
 	for program, name := range programNames {
 		v := r.Rounds.of(program, rate)
-		fmt.Fprintf(&t, "| %s | %s, **%s**, %s | %s µs | %s | %s MiB |\n", name, thousands(roundTo(v.least, 100)), thousands(roundTo(v.median, 100)),
-			thousands(roundTo(v.most, 100)), three(r.Rounds.of(program, cpu), "%.1f", 1e3), micros(time.Duration(r.Rounds.of(program, kafkas).median)),
-			thousands(int64(r.Rounds.of(program, memory).median)>>20))
+		fmt.Fprintf(&t, "| %s | %s, **%s**, %s | %s µs | %s | %s MiB |\n", name, config.Grouped(roundTo(v.least, 100)), config.Grouped(roundTo(v.median, 100)),
+			config.Grouped(roundTo(v.most, 100)), three(r.Rounds.of(program, cpu), "%.1f", 1e3), micros(time.Duration(r.Rounds.of(program, kafkas).median)),
+			config.Grouped(int64(r.Rounds.of(program, memory).median)>>20))
 	}
 	t.WriteString("\n| ranker-worker's, as a multiple of | impressions/s | its CPU each |\n|---|---|---|\n")
 	for program, name := range programNames[inMemory:] {
