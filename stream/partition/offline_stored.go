@@ -24,7 +24,8 @@ type StoredLearner struct {
 func StoredLearners(fields []state.Field) (all []StoredLearner, err error) {
 	table, err := storedTable(fields)
 	for i := range table {
-		if s := &table[i]; !isBeforeReset(s.name) {
+		s := &table[i]
+		if _, reset := wasReset(s.name); !reset {
 			all = append(all, StoredLearner{s.name, s.fingerprint, s.ledger.now[impressionsPending]})
 		}
 	}
