@@ -34,7 +34,7 @@ func (s *Server) speaks(ctx context.Context) language {
 	}
 	defer conn.Close()
 	if s.Kind == Kafka {
-		_, err = wire.AskVersions(conn)
+		_, err = wire.AskVersions(conn, "") // of 10 bytes: with a newline in its length, which Redis answers
 	} else {
 		err = ping(conn)
 	}
@@ -109,7 +109,7 @@ func (s *Server) mechanisms(ctx context.Context) (offers []string, asked bool) {
 	}
 	req := kmsg.NewPtrSASLHandshakeRequest()
 	req.Version, req.Mechanism = 1, "-" // no broker has it, so that it answers with its own
-	res, err := wire.RoundTrip(conn, req)
+	res, err := wire.RoundTrip(conn, "", req)
 	if err != nil {
 		return nil, false
 	}

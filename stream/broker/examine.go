@@ -69,7 +69,7 @@ func (c *Client) Greet(ctx context.Context, address string) ([]Lack, error) {
 	if err := conn.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
 		return nil, err
 	}
-	theirs, err := wire.AskVersions(conn)
+	theirs, err := wire.AskVersions(conn, wire.ClientID)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *Client) Greet(ctx context.Context, address string) ([]Lack, error) {
 	if brokers.Version, err = theirs.Common(kmsg.Metadata); err != nil {
 		return nil, err
 	}
-	if _, err := wire.RoundTrip(conn, brokers); err != nil {
+	if _, err := wire.RoundTrip(conn, wire.ClientID, brokers); err != nil {
 		return nil, err
 	}
 	return lacking(theirs)

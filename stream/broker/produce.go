@@ -90,7 +90,7 @@ func (c *Client) produceRequest(b []byte, topic string, number int32, r *task.Pr
 	to.Topic, to.Partitions = topic, []kmsg.ProduceRequestTopicPartition{one}
 	req := kmsg.NewPtrProduceRequest()
 	req.Version, req.Acks, req.TimeoutMillis, req.Topics = produceVersion, acksAll, int32(wait.Milliseconds()), []kmsg.ProduceRequestTopic{to}
-	b = wire.Append(b, req)
+	b = wire.Append(b, wire.ClientID, req)
 	at := len(b)
 	info := BatchInfo{Producer: r.Producer, Sequence: r.Sequence, Timestamp: r.Timestamp}
 	b, err := AppendBatch(b, &info, r.Messages)

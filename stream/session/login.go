@@ -20,7 +20,7 @@ const soonest = 1100 * time.Millisecond
 func (c *conn) login(ctx context.Context, first bool) error {
 	begun := c.now()
 	if first {
-		theirs, err := wire.AskVersions(c.Conn)
+		theirs, err := wire.AskVersions(c.Conn, wire.ClientID)
 		if err != nil {
 			return fmt.Errorf("asking for versions: %w", err)
 		}
@@ -44,7 +44,7 @@ func (c *conn) login(ctx context.Context, first bool) error {
 func (c *conn) exchange(ctx context.Context) (lasts time.Duration, err error) {
 	handshake := kmsg.NewPtrSASLHandshakeRequest()
 	handshake.Version, handshake.Mechanism = 1, c.d.SASL.Name()
-	offered, err := wire.RoundTrip(c.Conn, handshake)
+	offered, err := wire.RoundTrip(c.Conn, wire.ClientID, handshake)
 	if err != nil {
 		return 0, err
 	}
@@ -58,7 +58,7 @@ func (c *conn) exchange(ctx context.Context) (lasts time.Duration, err error) {
 	for done := false; !done; {
 		req := kmsg.NewPtrSASLAuthenticateRequest()
 		req.Version, req.SASLAuthBytes = c.version, message
-		got, err := wire.RoundTrip(c.Conn, req)
+		got, err := wire.RoundTrip(c.Conn, wire.ClientID, req)
 		if err != nil {
 			return 0, err // some brokers refuse by closing the connection
 		}

@@ -107,7 +107,7 @@ func (x *Exchange) Required(negotiated map[protocol.ApiKey]int16) bool {
 func (x *Exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	key := kmsg.Key(x.req.Key())
 	if spoken[key].unknown {
-		theirs, err := AskVersions(rw)
+		theirs, err := AskVersions(rw, ClientID)
 		if err != nil {
 			return nil, fmt.Errorf("asking for the broker's versions: %w", err)
 		}
@@ -122,7 +122,7 @@ func (x *Exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 		return nil, fmt.Errorf("%w: the broker speaks %s only up to version %d, and %d is needed", task.ErrUnsupported, key.Name(), version, first)
 	}
 	if x.encoded == nil {
-		x.encoded = Append(make([]byte, 0, usualRequest), x.req)
+		x.encoded = Append(make([]byte, 0, usualRequest), ClientID, x.req)
 	}
 	const at = 4 + 2 // behind size and key
 	binary.BigEndian.PutUint16(x.encoded[at:], uint16(version))

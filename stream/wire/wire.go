@@ -48,8 +48,8 @@ type Versions map[kmsg.Key]kmsg.ApiVersionsResponseApiKey
 const ClientID = "ranker-worker"
 
 // AskVersions asks for the broker's versions, which needs no login.
-func AskVersions(rw io.ReadWriter) (Versions, error) {
-	got, err := RoundTrip(rw, kmsg.NewPtrApiVersionsRequest())
+func AskVersions(rw io.ReadWriter, clientID string) (Versions, error) {
+	got, err := RoundTrip(rw, clientID, kmsg.NewPtrApiVersionsRequest())
 	if err != nil {
 		return nil, err
 	}
@@ -85,13 +85,13 @@ const maxAnswer = 64 << 20
 const usualRequest = 256
 
 // Append appends a request in its version to b, which is empty.
-func Append(b []byte, req kmsg.Request) []byte {
-	return kmsg.NewRequestFormatter(kmsg.FormatterClientID(ClientID)).AppendRequest(b, req, correlationID)
+func Append(b []byte, clientID string, req kmsg.Request) []byte {
+	return kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID)).AppendRequest(b, req, correlationID)
 }
 
 // RoundTrip sends a request in its version, and reads the answer. It fails with ErrAnswer, or with the connection's error.
-func RoundTrip(rw io.ReadWriter, req kmsg.Request) (kmsg.Response, error) {
-	return exchange(rw, Append(make([]byte, 0, usualRequest), req), req)
+func RoundTrip(rw io.ReadWriter, clientID string, req kmsg.Request) (kmsg.Response, error) {
+	return exchange(rw, Append(make([]byte, 0, usualRequest), clientID, req), req)
 }
 
 // exchange is RoundTrip for a request that is encoded already.

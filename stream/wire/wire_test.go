@@ -41,12 +41,12 @@ func TestAnswersThatMakeNoSense(t *testing.T) {
 		"":                             io.EOF,
 	} {
 		c := answering(answer)
-		res, err := RoundTrip(c, heartbeat())
+		res, err := RoundTrip(c, "c", heartbeat())
 		require.ErrorIs(t, err, want, "%q", answer)
 		if want == nil {
 			require.EqualValues(t, 22, res.(*kmsg.HeartbeatResponse).ErrorCode)
 		}
-		require.Equal(t, "\x00\x00\x00\x21\x00\x0c\x00\x00rank\x00\x0dranker-worker\x00\x01g\x00\x00\x00\x03\x00\x01m", c.String())
+		require.Equal(t, "\x00\x00\x00\x15\x00\x0c\x00\x00rank\x00\x01c\x00\x01g\x00\x00\x00\x03\x00\x01m", c.String())
 	}
 }
 
@@ -61,7 +61,7 @@ func TestTagsAreSkipped(t *testing.T) {
 		req := heartbeat()
 		req.Version = 4
 		body := "rank" + tags + "\x00\x00\x00\x00\x00\x16\x00"
-		res, err := RoundTrip(answering("\x00\x00\x00"+string(byte(len(body)))+body), req)
+		res, err := RoundTrip(answering("\x00\x00\x00"+string(byte(len(body)))+body), "c", req)
 		require.ErrorIs(t, err, want, "%q", tags)
 		if want == nil {
 			require.EqualValues(t, 22, res.(*kmsg.HeartbeatResponse).ErrorCode)
