@@ -23,6 +23,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/lift"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -194,7 +195,7 @@ func (w *world) disturbTrial(t *testing.T, env testenv.Env, c *trialCase) (*tria
 	}
 	second.stop(t)
 	old := w.copyStore(t, w.group+":0")
-	w.cfg, w.file = load(t, plain(env, c.text(false)).text(w.group), os.LookupEnv)
+	w.cfg, w.file = testworker.Load(t, plain(env, c.text(false)).text(w.group), os.LookupEnv)
 	third, fourth := start(), start()
 	goOn()
 	goOn = at(70)

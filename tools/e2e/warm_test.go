@@ -12,6 +12,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -71,7 +72,7 @@ func TestState_WarmBeginsALearner(t *testing.T) {
 		require.Equal(t, again, same)
 
 		s.learner = "policy: moss\n    default: true\n  later:\n    payoffs: stochastic\n    policy: moss\n    drift: 0.1"
-		w.cfg, _ = load(t, s.text(w.group), os.LookupEnv)
+		w.cfg, _ = testworker.Load(t, s.text(w.group), os.LookupEnv)
 		log := `{"flat":1,"candidates":["a","b"]}` + strings.Repeat("\n"+`{"time":"2026-10-01T00:00:00Z","action":"a","propensity":1,"payoff":0.5}`, 10)
 		tool = w.stateTool(t)
 		_, err = tool.Warm(t.Context(), "log", strings.NewReader(log), admin.WarmQuery{Learner: "later", Weight: 1})
