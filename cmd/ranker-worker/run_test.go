@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,30 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 )
-
-// output holds the output of a running command.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
 
 // atWork is a worker that runs on an embedded pair, and listens on a free port.
 type atWork struct {
 	t      *testing.T
-	errOut output
+	errOut testworker.Log
 	end    context.CancelFunc
 	ended  chan int
 }
@@ -54,7 +35,7 @@ func startWorker(t *testing.T, more string) *atWork {
 	ctx, cancel := context.WithCancel(t.Context())
 	w.end = cancel
 	go func() {
-		w.ended <- execute(ctx, []string{"run", "worker.yaml"}, strings.NewReader(""), &output{}, &w.errOut)
+		w.ended <- execute(ctx, []string{"run", "worker.yaml"}, strings.NewReader(""), &testworker.Log{}, &w.errOut)
 	}()
 	t.Cleanup(func() { w.stop() })
 	return w

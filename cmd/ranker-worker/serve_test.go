@@ -16,6 +16,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 )
 
 // serving is a `serve` on an embedded pair, which listens on a free port.
@@ -41,7 +42,7 @@ func startServe(t *testing.T, more string) *serving {
 	ctx, cancel := context.WithCancel(t.Context())
 	s.end = cancel
 	go func() {
-		s.ended <- execute(ctx, []string{"serve", "worker.yaml"}, strings.NewReader(""), &output{}, &s.errOut)
+		s.ended <- execute(ctx, []string{"serve", "worker.yaml"}, strings.NewReader(""), &testworker.Log{}, &s.errOut)
 	}()
 	t.Cleanup(func() { s.stop() })
 	s.says("ranker-worker serves")
@@ -115,7 +116,7 @@ func TestServeDrainsAtSIGTERM(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	worker.end = cancel
 	go func() {
-		worker.ended <- execute(ctx, []string{"run", "worker.yaml"}, strings.NewReader(""), &output{}, &worker.errOut)
+		worker.ended <- execute(ctx, []string{"run", "worker.yaml"}, strings.NewReader(""), &testworker.Log{}, &worker.errOut)
 	}()
 	t.Cleanup(func() { worker.stop() })
 	got := <-answered

@@ -18,7 +18,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
-	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/internal/test/testworker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -42,29 +42,16 @@ learners:
   quick: {payoffs: stochastic, payoff_range: [-1, 1], payoff_horizon: 4s}
 `, env.Kafka, topics, env.RedisURL()), func(string) (string, bool) { return "", false })
 	require.NoError(t, err)
-	b, err := app.NewBroker(cfg)
-	require.NoError(t, err)
-	defer b.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	defer cancel()
-	_, err = b.Create(ctx, broker.Spec{Partitions: parts, Replication: 1})
-	require.NoError(t, err)
+	testworker.MakeTopics(t, cfg, parts)
 	return cfg
 }
 
 // worker runs a worker until the test ends, and returns it for its counts.
 func worker(t *testing.T, cfg *config.Config) *app.App {
 	t.Helper()
-	a, err := app.New(cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx, context.Background()) }()
-	t.Cleanup(func() {
-		cancel()
-		assert.NoError(t, <-ended)
-	})
-	return a
+	w := testworker.Start(t, cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
+	t.Cleanup(func() { w.Stop(t) })
+	return w.App
 }
 
 // until sends traffic to its end, which is when enough has happened.
