@@ -13,28 +13,35 @@ type due struct {
 	id   state.ID
 }
 
-// dues are in the order of time. Added ones are mostly the latest.
-type dues struct {
-	all  []due
-	head int
+// dues are a binary heap by time, and by row at one time: a deadline may be far from the latest.
+type dues struct{ all []due }
+
+func (d *dues) less(i, j int) bool {
+	return d.all[i].at < d.all[j].at || d.all[i].at == d.all[j].at && d.all[i].row < d.all[j].row
 }
 
 func (d *dues) put(x due) {
-	if d.head > 1024 && d.head > len(d.all)/2 {
-		d.all = append(d.all[:0], d.all[d.head:]...)
-		d.head = 0
-	}
 	d.all = append(d.all, x)
-	for i := len(d.all) - 1; i > d.head && d.all[i-1].at > d.all[i].at; i-- {
-		d.all[i-1], d.all[i] = d.all[i], d.all[i-1]
+	for i := len(d.all) - 1; i > 0 && d.less(i, (i-1)/2); i = (i - 1) / 2 {
+		d.all[i], d.all[(i-1)/2] = d.all[(i-1)/2], d.all[i]
 	}
 }
 
 // next removes and returns the earliest, if it is before a time.
-func (d *dues) next(before event.Millis) (due, bool) {
-	if d.head == len(d.all) || d.all[d.head].at >= before {
+func (d *dues) next(before event.Millis) (first due, ok bool) {
+	if len(d.all) == 0 || d.all[0].at >= before {
 		return due{}, false
 	}
-	d.head++
-	return d.all[d.head-1], true
+	first, last := d.all[0], len(d.all)-1
+	d.all[0], d.all, ok = d.all[last], d.all[:last], last == 0
+	for i, least := 0, 0; !ok; i = least {
+		for c := 2*i + 1; c < min(2*i+3, last); c++ {
+			if d.less(c, least) {
+				least = c
+			}
+		}
+		ok = least == i
+		d.all[i], d.all[least] = d.all[least], d.all[i]
+	}
+	return first, ok
 }

@@ -144,7 +144,7 @@ func (j *join) end() error {
 			ended = min(ended, o.row)
 		}
 	}
-	for _, d := range j.payoffDue.all[j.payoffDue.head:] {
+	for _, d := range j.payoffDue.all {
 		if d.row >= ended {
 			l.Outcomes[d.row].How = Immature
 		}
