@@ -69,9 +69,6 @@ func (w *Worker) awaitFit(drain context.Context) error {
 			return err
 		}
 		err := w.missing(drain)
-		if err == nil { // before any stored state but its version is read
-			err = upgrade(drain, &w.opt, upgrades, task.StateLayout, w.partitions())
-		}
 		if err == nil {
 			err = w.lookWhetherFit(drain)
 		}

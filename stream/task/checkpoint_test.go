@@ -132,3 +132,10 @@ func TestMerge_LaterSegmentsWin(t *testing.T) {
 	require.Equal(t, int64(2), c.Meta.Rankings)
 	require.Equal(t, []state.Write{{Value: []byte("1")}, {Value: []byte("2")}}, c.Changes.Writes)
 }
+
+// TestCheckLayout: a state of another version, or one that a reshard has not ended, is refused with its mend.
+func TestCheckLayout(t *testing.T) {
+	require.NoError(t, CheckLayout(&state.Meta{Layout: StateLayout}))
+	require.ErrorContains(t, CheckLayout(&state.Meta{Layout: StateLayout + 1}), "state rebuild --replace --yes")
+	require.ErrorContains(t, CheckLayout(&state.Meta{Layout: StateUnfinished}), "state reshard")
+}

@@ -221,10 +221,6 @@ func CheckLayout(m *state.Meta) error {
 		return errors.New("the state is being put together by `ranker-worker state reshard`, which has not come " +
 			"to its end: stop the workers and run it again")
 	}
-	if m.Layout < 0 {
-		return fmt.Errorf("the stored state is half-way to version %d, and this worker reads %d: start a worker of version %d, which "+
-			"ends the upgrade", -m.Layout, StateLayout, -m.Layout)
-	}
 	if m.Layout != StateLayout {
 		return fmt.Errorf("the stored state has layout %d, this worker reads %d: run the version that wrote it, or make it again "+
 			"from the topics: ranker-worker state rebuild --replace --yes", m.Layout, StateLayout)

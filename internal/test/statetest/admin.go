@@ -21,10 +21,6 @@ func RunAdminStore(t *testing.T, open func(t *testing.T) Subject) {
 		{"EmptyingIsRefusedForTheStoresOwn", emptyingIsRefusedForTheStoresOwn},
 		{"DropLeavesNothing", dropLeavesNothing},
 		{"RecreatedByAnother", recreatedByAnother},
-		{"UpgradeSurvivesACrashAnywhere", upgradeSurvivesACrashAnywhere},
-		{"UpgradeIsRefused", upgradeIsRefused},
-		{"UpgradeIsFenced", upgradeIsFenced},
-		{"UpgradeKeepsTheCut", upgradeKeepsTheCut},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
