@@ -144,7 +144,7 @@ func TestExperiment_FoldedPeriodsSurviveARebuild(t *testing.T) {
 // While all fields of a source are read again, one part after another, the earlier ones hold: else a period would count as closed whose
 // groups are still to come. Then the pool is another version, or nobody would look at it.
 func TestPool_ReadsASourceAgainAsAWhole(t *testing.T) {
-	var p pool
+	p := newPool()
 	p.set(1, "a", []byte("1"))
 	p.set(1, "gone", []byte("1"))
 	before := p.version
