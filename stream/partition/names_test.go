@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -42,13 +43,13 @@ func TestNames_SharedOrNot(t *testing.T) {
 	})
 }
 
-// TestNameTable: numbers go up in the order of first use, whatever is asked in between.
+// TestNameTable compares it with a map, with names that share the stored bits of their hash.
 func TestNameTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, numbers := NewNameTable(), map[string]int32{}
 		name := rapid.Custom(func(t *rapid.T) []byte { return []byte(strconv.Itoa(rapid.IntRange(0, 3000).Draw(t, "name"))) })
 		for range rapid.IntRange(1, 40).Draw(t, "times") {
-			names := rapid.SliceOfN(name, 0, 96).Draw(t, "names")
+			names := rapid.SliceOfN(name, 0, 3*namesAhead).Draw(t, "names")
 			known := table.Known(nil, names)
 			var want []int32
 			for k, n := range names {
@@ -78,12 +79,31 @@ func TestNameTable(t *testing.T) {
 	})
 }
 
-// BenchmarkNameTable looks the names of 20 candidates up among many.
+// TestNameTable_SameHash: names with the same stored bits of their hash stay distinct.
+func TestNameTable_SameHash(t *testing.T) {
+	table := NewNameTable()
+	one, other := []byte("one"), []byte("other")
+	hash := maphash.Bytes(table.seed, other)
+	// As if "one" had been added with the hash of the other.
+	table.names = []string{"one"}
+	s := table.shard(hash)
+	s.grow()
+	s.used++
+	s.put(nameSlot{uint32(hash), 1})
+	require.Empty(t, table.Known(nil, [][]byte{other}))
+	require.Equal(t, []int32{1}, table.Numbers(nil, [][]byte{other}))
+	require.Equal(t, []int32{1}, table.Known(nil, [][]byte{other}))
+	require.Equal(t, int32(0), table.find(one, hash))
+}
+
+// BenchmarkNameTable looks the names of 20 candidates up among many, in the table and in a map.
 func BenchmarkNameTable(b *testing.B) {
 	for _, items := range []int{2_000, 200_000, 1_000_000} {
-		table := NewNameTable()
+		table, numbers := NewNameTable(), map[string]int32{}
 		for k := range items {
-			table.Numbers(nil, [][]byte{fmt.Appendf(nil, "item-%07d", k)})
+			name := fmt.Appendf(nil, "item-%07d", k)
+			table.Numbers(nil, [][]byte{name})
+			numbers[string(name)] = int32(k)
 		}
 		rng := rand.New(rand.NewPCG(1, 2))
 		lists := make([][][]byte, 1<<12)
@@ -93,9 +113,17 @@ func BenchmarkNameTable(b *testing.B) {
 			}
 		}
 		var dst []int32
-		b.Run(fmt.Sprintf("items=%d", items), func(b *testing.B) {
+		b.Run(fmt.Sprintf("items=%d/table", items), func(b *testing.B) {
 			for k := 0; b.Loop(); k++ {
 				dst = table.Known(dst[:0], lists[k%len(lists)])
+			}
+		})
+		b.Run(fmt.Sprintf("items=%d/map", items), func(b *testing.B) {
+			for k := 0; b.Loop(); k++ {
+				dst = dst[:0]
+				for _, name := range lists[k%len(lists)] {
+					dst = append(dst, numbers[string(name)])
+				}
 			}
 		})
 	}
