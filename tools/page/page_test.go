@@ -84,8 +84,7 @@ func TestThePage(t *testing.T) {
 	require.Equal(t, 3, eval[int](p, `document.querySelectorAll("#flows .flow").length`))
 	for _, width := range []int64{1024, 1100, 1280} {
 		p.do(chromedp.EmulateViewport(width, 900))
-		require.Empty(t, eval[string](p, `[...document.querySelectorAll("#panel .scroll")].filter(e => e.scrollWidth > e.clientWidth)
-			.map(e => e.scrollWidth + " of " + e.clientWidth + ": " + e.innerText).join()`), "the learner's tables are shown in full at %d px", width)
+		require.True(t, eval[bool](p, `[...document.querySelectorAll("#panel .scroll")].every(e => e.scrollWidth <= e.clientWidth)`), "the learner's tables are shown in full at %d px", width)
 	}
 
 	t.Run("changes without being loaded again", func(t *testing.T) {
