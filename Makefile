@@ -23,7 +23,7 @@ RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 PURE := policy delay stream/event stream/experiment stream/partition stream/replay stream/task
 # So do these, which internal/lint holds to it too, and internal/lab, internal/dashboard and internal/app, which leave what starts none out
 # where the race detector runs (go:build !race).
-PLAIN := config docs internal/evaluate internal/joinedlog internal/learners internal/lift internal/lint internal/plotting internal/plural \
+PLAIN := config docs internal/deadlines internal/evaluate internal/joinedlog internal/learners internal/lift internal/lint internal/plotting internal/plural \
 	internal/simulate internal/test/memstore internal/test/theoremtest stream/wire
 # They have servers and deadlines, and start no goroutine, or their goroutines are in tools/e2e too, which runs under the race detector.
 SERVED := state/redisstore internal/connectivity internal/login internal/sizing internal/test/testenv internal/tracing \

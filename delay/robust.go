@@ -140,7 +140,7 @@ type recentLevels struct {
 	moved   bool                  // tick has not been harvested
 	ticks   map[int32]int64       // of other sources
 	latest  int64                 // the latest of ticks
-	resyncs policy.Resyncs[int32] // levels of buckets read, and passRead
+	resyncs policy.Resyncs[int32] // levels of buckets read, and readTick
 }
 
 // blockLevels is the number of levels of buckets.

@@ -7,6 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/deadlines"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -42,6 +43,20 @@ type parked struct {
 	until      event.Millis // event time up to which it waits for a row
 }
 
+// due is a row whose deadline comes, or the id of a record that is dropped then.
+type due struct {
+	slot, row int32
+	id        state.ID
+}
+
+// next takes the first that is due before a time.
+func next(q *deadlines.Queue[due], before event.Millis) (d due, at event.Millis, ok bool) {
+	if at, some := q.Next(); some && at < before {
+		return q.Take(at)
+	}
+	return d, 0, false
+}
+
 // join joins merged records, and emits events.
 type join struct {
 	q       *Query
@@ -53,7 +68,7 @@ type join struct {
 	halves  map[state.ID]*half
 	waiting map[state.ID][]parked
 
-	selectionDue, payoffDue, halfDue, waitingDue dues
+	selectionDue, payoffDue, halfDue, waitingDue deadlines.Queue[due]
 
 	newest    [event.Topics]event.Millis // effective times
 	now       event.Millis
@@ -144,7 +159,7 @@ func (j *join) end() error {
 			ended = min(ended, o.row)
 		}
 	}
-	for _, d := range j.payoffDue.all {
+	for d, _, ok := j.payoffDue.Take(math.MaxInt64); ok; d, _, ok = j.payoffDue.Take(math.MaxInt64) {
 		if d.row >= ended {
 			l.Outcomes[d.row].How = Immature
 		}
@@ -215,7 +230,7 @@ func (j *join) arrived(id state.ID, p parked) {
 		return
 	case !ok:
 		p.until = max(p.at, j.reached()) + j.q.Parking.Milliseconds()
-		j.waitingDue.put(due{at: p.until, id: id})
+		j.waitingDue.Add(p.until, due{id: id})
 	}
 	j.waiting[id] = append(j.waiting[id], p)
 }
@@ -360,7 +375,7 @@ func (j *join) without(slot int32, at event.Millis, how How, kind Kind) {
 // expire ends rows whose deadline event time has reached.
 func (j *join) expire(reached event.Millis) {
 	for {
-		d, ok := j.selectionDue.next(reached)
+		d, _, ok := next(&j.selectionDue, reached)
 		if !ok {
 			break
 		}
@@ -369,7 +384,7 @@ func (j *join) expire(reached event.Millis) {
 		}
 	}
 	for {
-		d, ok := j.payoffDue.next(reached)
+		d, _, ok := next(&j.payoffDue, reached)
 		if !ok {
 			break
 		}
@@ -385,11 +400,11 @@ func (j *join) expire(reached event.Millis) {
 		}
 	}
 	for {
-		d, ok := j.halfDue.next(j.now)
+		d, at, ok := next(&j.halfDue, j.now)
 		if !ok {
 			break
 		}
-		if h := j.halves[d.id]; h != nil && h.until <= d.at {
+		if h := j.halves[d.id]; h != nil && h.until <= at {
 			delete(j.halves, d.id)
 			if h.ranking != nil {
 				j.log.Counts.Halves++
@@ -398,7 +413,7 @@ func (j *join) expire(reached event.Millis) {
 		}
 	}
 	for {
-		d, ok := j.waitingDue.next(reached)
+		d, _, ok := next(&j.waitingDue, reached)
 		if !ok {
 			break
 		}

@@ -177,7 +177,7 @@ func (j *join) shadows(d *event.Decision) (all [][]int32) {
 func (j *join) wait(id state.ID, at event.Millis, h *half) {
 	h.until = max(j.now, at) + halfTime
 	j.halves[id] = h
-	j.halfDue.put(due{at: h.until, id: id})
+	j.halfDue.Add(h.until, due{id: id})
 }
 
 // decided makes a row of both halves, if their candidates agree.
@@ -253,9 +253,9 @@ func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32, about []b
 	j.slots[slot] = open{id: id, row: row, live: true, began: x.began, selection: x.selection, deadline: x.deadline, shown: x.shown, ranks: ranks, item: -1}
 	j.rows[id] = slot
 	if x.selection != 0 {
-		j.selectionDue.put(due{at: j.slots[slot].selectBy(), slot: slot, row: row})
+		j.selectionDue.Add(j.slots[slot].selectBy(), due{slot: slot, row: row})
 	}
-	j.payoffDue.put(due{at: x.deadline, slot: slot, row: row})
+	j.payoffDue.Add(x.deadline, due{slot: slot, row: row})
 	j.emit(Event{Kind: Decided, Row: row, Decision: Decision{Time: x.time, Began: x.began, Items: sorted, Order: ranks, Propensities: x.propensities,
 		Shadows: x.shadows, About: about}})
 	j.again(id)

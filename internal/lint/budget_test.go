@@ -26,7 +26,7 @@ var rooms = map[string]int{
 	"internal/evaluate":  2800,
 	"internal/joinedlog": 1700,
 	"internal/lab":       4380,
-	"internal/platform":  580,
+	"internal/platform":  590,
 	"internal/registry":  620,
 	"internal/serve":     1940,
 	"policy":             9200,

@@ -11,6 +11,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ranker-worker/ranker-worker/internal/deadlines"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -63,7 +64,7 @@ type Platform struct {
 	clock atomic.Int64 // the players', or the real time
 
 	progress   Progress
-	agenda     simulate.Agenda[Record]
+	agenda     deadlines.Queue[Record]
 	open       map[int]shown // impressions without a ranking
 	remembered int           // bounds them; older ones are dropped: their user has left
 	lastWrite  time.Duration // bounds the wait for unfinished writes at the end

@@ -2,12 +2,10 @@ package simulate
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
 func TestSharesOfResponses(t *testing.T) {
@@ -112,45 +110,4 @@ func TestRankingHasToBeAPermutation(t *testing.T) {
 		_, err := OrderOf(im.Candidates, ranking(items))
 		require.Error(t, err, "%v", items)
 	}
-}
-
-// TestAgendaAgainstSorting adds and takes at random; a stable sort is the oracle.
-func TestAgendaAgainstSorting(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		type event struct {
-			at int64
-			id int
-		}
-		var agenda Agenda[int]
-		var waiting []event
-		added := 0
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			if rapid.Bool().Draw(t, "add") {
-				at := rapid.Int64Range(-5, 5).Draw(t, "at")
-				agenda.Add(at, added)
-				waiting = append(waiting, event{at, added})
-				added++
-				continue
-			}
-			now := rapid.Int64Range(-6, 6).Draw(t, "now")
-			slices.SortStableFunc(waiting, func(a, b event) int { return int(a.at - b.at) })
-			next, some := agenda.Next()
-			id, at, ok := agenda.Take(now)
-			if some != (len(waiting) > 0) || some && next != waiting[0].at {
-				t.Fatalf("next is %d, %v; waiting are %v", next, some, waiting)
-			}
-			if want := len(waiting) > 0 && waiting[0].at <= now; ok != want {
-				t.Fatalf("took %v at %d, of %v", ok, now, waiting)
-			}
-			if ok {
-				if (event{at, id}) != waiting[0] {
-					t.Fatalf("took %d of %d, of %v", id, at, waiting)
-				}
-				waiting = waiting[1:]
-			}
-			if agenda.Len() != len(waiting) {
-				t.Fatalf("%d left, not %d", agenda.Len(), len(waiting))
-			}
-		}
-	})
 }

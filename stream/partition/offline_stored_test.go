@@ -53,7 +53,7 @@ func TestResetLearner_AfterAReshard(t *testing.T) {
 	for _, l := range to.m.learners {
 		names[l.name] = true
 	}
-	require.Len(t, names, 5, "two learners, and three of before their resets")
+	require.Len(t, names, 5, "two learners, and three names that resets have made")
 	to.chosen("i-1", "a")
 	require.Len(t, to.letters, 1)
 	require.EqualValues(t, 1, to.m.ledger.now[selectionsRejected])

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ranker-worker/ranker-worker/internal/deadlines"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -97,7 +98,7 @@ type producer struct {
 	rng    *rand.Rand
 	client *kgo.Client
 	next   int
-	agenda simulate.Agenda[*kgo.Record]
+	agenda deadlines.Queue[*kgo.Record]
 	last   int // the number of the last impression sent
 }
 

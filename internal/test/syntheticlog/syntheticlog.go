@@ -12,6 +12,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/deadlines"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
@@ -61,7 +62,7 @@ func (w *World) Play(impressions int, seed uint64) error {
 	}
 	l := made()
 	rng := rand.New(rand.NewPCG(seed, 9))
-	var agenda simulate.Agenda[later]
+	var agenda deadlines.Queue[later]
 	pass := func(now int64) {
 		for h, at, ok := agenda.Take(now); ok; h, at, ok = agenda.Take(now) {
 			if h.put != nil {
@@ -83,7 +84,7 @@ func (w *World) Play(impressions int, seed uint64) error {
 }
 
 // impression ranks an impression and lets the user select.
-func (w *World) impression(l delay.Learner, im *simulate.Impression, rng *rand.Rand, agenda *simulate.Agenda[later]) {
+func (w *World) impression(l delay.Learner, im *simulate.Impression, rng *rand.Rand, agenda *deadlines.Queue[later]) {
 	n := len(im.Candidates)
 	imp := event.Impression{ID: []byte(im.ID), Time: im.Time, HasTime: true, HasUtilities: true}
 	for _, c := range im.Candidates {
@@ -115,7 +116,7 @@ func (w *World) impression(l delay.Learner, im *simulate.Impression, rng *rand.R
 	w.respond(l, im, order, &d, candidates, rng, agenda)
 }
 
-func (w *World) respond(l delay.Learner, im *simulate.Impression, order []int, d *delay.Decision, candidates []policy.Item, rng *rand.Rand, agenda *simulate.Agenda[later]) {
+func (w *World) respond(l delay.Learner, im *simulate.Impression, order []int, d *delay.Decision, candidates []policy.Item, rng *rand.Rand, agenda *deadlines.Queue[later]) {
 	resp := w.Users.Respond(im, order)
 	if rng.Float64() < w.Noise {
 		resp.Selected = order[rng.IntN(im.Window)]
