@@ -20,7 +20,11 @@ import (
 )
 
 func osmdBase(t require.TestingT, horizon int64) policy.Adversarial {
-	o, err := policy.NewOSMD(horizon)
+	var p policy.Parameters
+	if horizon > 0 {
+		p.Eta = math.Sqrt(2 / float64(horizon))
+	}
+	o, err := policy.SpecOf("osmd").Oppose(&p)
 	require.NoError(t, err)
 	return o
 }
@@ -379,9 +383,7 @@ func TestBOLD_AnOnlyCandidateIsNoRound(t *testing.T) {
 	for _, index := range []LossIndex{LossByItem, LossByRank} {
 		ftrl, err := policy.NewFTRL(1, index == LossByItem)
 		require.NoError(t, err)
-		osmd, err := policy.NewOSMD(0)
-		require.NoError(t, err)
-		for _, base := range []policy.Adversarial{ftrl, osmd} {
+		for _, base := range []policy.Adversarial{ftrl, osmdBase(t, 0)} {
 			given, err := admissible.NewWindows([]float64{0.5, 0.3, 0.2})
 			require.NoError(t, err)
 			var learners [2]*BOLD

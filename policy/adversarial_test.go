@@ -22,10 +22,15 @@ func newFTRL(t testing.TB, shifted bool) *policy.FTRL {
 	return f
 }
 
-func newOSMD(t testing.TB, horizon int64) *policy.OSMD {
-	o, err := policy.NewOSMD(horizon)
+// newOSMD returns one for a horizon in payoffs per instance; 0 doubles it.
+func newOSMD(t require.TestingT, horizon int64) *policy.OSMD {
+	var p policy.Parameters
+	if horizon > 0 {
+		p.Eta = math.Sqrt(2 / float64(horizon))
+	}
+	o, err := policy.SpecOf("osmd").Oppose(&p)
 	require.NoError(t, err)
-	return o
+	return o.(*policy.OSMD)
 }
 
 func workspace() *policy.AdversarialWorkspace {
@@ -224,8 +229,6 @@ func TestFTRL_RateFallsWithTheRoot(t *testing.T) {
 		_, err := policy.NewFTRL(faulty, true)
 		require.ErrorIs(t, err, policy.ErrAdversarial)
 	}
-	_, err = policy.NewOSMD(-1)
-	require.ErrorIs(t, err, policy.ErrAdversarial)
 }
 
 // After 1, 3, 7, … payoffs a doubled horizon starts again, with the rate of the next power of 2.
@@ -362,8 +365,8 @@ func TestAdversarial_ExtremesMakeNoNaN(t *testing.T) {
 		require.NoError(t, err)
 		plain, err := policy.NewFTRL(1, false)
 		require.NoError(t, err)
-		known, _ := policy.NewOSMD(rapid.SampledFrom([]int64{1, 1000, 1 << 60}).Draw(t, "horizon"))
-		doubled, _ := policy.NewOSMD(0)
+		known := newOSMD(t, rapid.SampledFrom([]int64{1, 1000, 1 << 60}).Draw(t, "horizon"))
+		doubled := newOSMD(t, 0)
 		n := rapid.IntRange(1, 40).Draw(t, "n")
 		w, err := admissible.Geometric(rapid.SampledFrom([]float64{0.7, 1, 1e-3}).Draw(t, "ratio"), 20)
 		require.NoError(t, err)

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 )
@@ -26,17 +25,6 @@ var _ Adversarial = (*OSMD)(nil)
 
 var osmdSpec = Spec{Name: "osmd", Colour: "#84589c", About: "the paper's: mirror descent over the admissible set",
 	Oppose: func(p *Parameters) (Adversarial, error) { return &OSMD{p.Eta}, nil }}
-
-// NewOSMD returns an OSMD for a horizon in payoffs per instance; 0 doubles it. It fails with ErrAdversarial if it is negative.
-func NewOSMD(horizon int64) (*OSMD, error) {
-	if horizon < 0 {
-		return nil, fmt.Errorf("%w: the horizon of osmd is %d", ErrAdversarial, horizon)
-	}
-	if horizon == 0 {
-		return &OSMD{}, nil
-	}
-	return &OSMD{math.Sqrt(2 / float64(horizon))}, nil
-}
 
 func (o *OSMD) Name() string { return "osmd" }
 
