@@ -24,7 +24,7 @@ type protoField struct {
 // nextField reads a message's first field. The result aliases b. Unknown fields and groups are skipped.
 func nextField(b []byte, names []string) (f protoField, rest []byte, fault *Fault) {
 	number, wire, n := protowire.ConsumeTag(b)
-	if n < 0 {
+	if n < 0 || number > protowire.MaxValidNumber { // ConsumeTag passes greater ones
 		return f, nil, malformedProtobuf("a field's number: " + parseError(n))
 	}
 	b = b[n:]

@@ -146,6 +146,7 @@ func TestProtobuf_Faults(t *testing.T) {
 		{'i', []byte{0, 0, 0, 0, 7, 1}, event.MalformedProtobuf, ""},
 		{'i', []byte{0, 0, 0, 0, 7, 4, 0}, event.MalformedProtobuf, ""},
 		{'i', []byte{0x0f}, event.MalformedProtobuf, ""},
+		{'i', append(message(1, "i-1", 4, a), 0x80, 0x80, 0x80, 0x80, 0x10, 0), event.MalformedProtobuf, ""}, // field 2²⁹
 		{'i', message(1, 5), event.WrongType, "/impression_id"},
 		{'i', message(1, "i-1", 2, "\xff", 4, a), event.MalformedProtobuf, "/learner"},
 		{'i', message(1, "i-1", 2, strings.Repeat("x", event.MaxIDBytes+1), 4, a), event.IDTooLong, "/learner"},
