@@ -27,7 +27,7 @@ func TestSignals_TheThird(t *testing.T) {
 			send()
 			<-force.Done()
 			send()
-			time.Sleep(10 * time.Second)
+			time.Sleep(10 * time.Second) // an end that hangs
 			return nil
 		})
 		cmd.SetContext(context.Background())

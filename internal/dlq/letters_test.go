@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,16 +228,7 @@ func TestThrottled(t *testing.T) {
 	env := testenv.Embedded(t)
 	p := open(t, env)
 	at := p.refuse("-i", 1, "wrong_type", time.Now(), []byte("k"), []byte("one"))
-	var throttle atomic.Int32
-	env.Fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		env.Fake.KeepControl()
-		if throttle.Add(-1) < 0 {
-			return nil, nil, false
-		}
-		res := req.ResponseKind().(*kmsg.FetchResponse)
-		res.ThrottleMillis = 300
-		return res, nil, true
-	})
+	throttle := env.Throttled(300 * time.Millisecond)
 	throttle.Store(1)
 	l, err := p.box.Find(t.Context(), dlq.At{Topic: p.group + "-i", Partition: 1, Offset: at})
 	require.NoError(t, err)

@@ -3,7 +3,6 @@ package broker
 import (
 	"errors"
 	"io"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,16 +24,7 @@ func TestFetch_Throttled(t *testing.T) {
 	require.NoError(t, err)
 	known := c.metadataCache.last.Load()
 	require.NotNil(t, known)
-	var throttle atomic.Int32
-	env.Fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		env.Fake.KeepControl()
-		if throttle.Add(-1) < 0 {
-			return nil, nil, false
-		}
-		res := req.ResponseKind().(*kmsg.FetchResponse)
-		res.ThrottleMillis = 300
-		return res, nil, true
-	})
+	throttle := env.Throttled(300 * time.Millisecond)
 	throttle.Store(1)
 	_, err = fetchOnce(t, p, event.Rankings, 0, 1<<20)
 	pause, ok := errors.AsType[task.Throttled](err)

@@ -37,7 +37,7 @@ func boldConfig(t *rapid.T) Config {
 	c := delay.BOLDConfig{MaxInstances: rapid.IntRange(0, 3).Draw(t, "instances"), Windows: delay.WindowsConfig{Given: windows},
 		Index: rapid.SampledFrom([]delay.LossIndex{delay.LossByItem, delay.LossByRank}).Draw(t, "index")}
 	if rapid.Bool().Draw(t, "osmd") {
-		c.Base, err = policy.NewOSMD(0)
+		c.Base, err = policy.SpecOf("osmd").Oppose(&policy.Parameters{})
 		l.PolicyName = "osmd"
 	} else {
 		c.Base, err = policy.NewFTRL(1, c.Index == delay.LossByItem)

@@ -518,7 +518,7 @@ var pooledLearners = map[string]func() delay.Learner{
 		return must(delay.NewBOLD(delay.BOLDConfig{Base: must(policy.NewFTRL(1, true)), MaxInstances: 3, Windows: delay.WindowsConfig{EstimateEvery: 1000}}))
 	},
 	"osmd": func() delay.Learner {
-		return must(delay.NewBOLD(delay.BOLDConfig{Base: must(policy.NewOSMD(1000)), MaxInstances: 1, Windows: delay.WindowsConfig{EstimateEvery: 1000}}))
+		return must(delay.NewBOLD(delay.BOLDConfig{Base: must(policy.SpecOf("osmd").Oppose(&policy.Parameters{Eta: 0.05})), MaxInstances: 1, Windows: delay.WindowsConfig{EstimateEvery: 1000}}))
 	},
 	"features": func() delay.Learner {
 		return must(delay.NewContextual(must(policy.NewMOSS(belief)), delay.ContextualConfig{Space: seenSpace, Silence: ages, Belief: belief}))

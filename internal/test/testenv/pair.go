@@ -1,10 +1,13 @@
 package testenv
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Env is one Kafka and one Redis.
@@ -79,4 +82,19 @@ func EachRedis(t *testing.T, f func(t *testing.T, addr string, mini *miniredis.M
 		return
 	}
 	t.Run("real", func(t *testing.T) { f(t, Redis(t).Addr, nil) })
+}
+
+// Throttled lets an embedded broker answer its next fetches as over a quota, as many as are stored in the result, with a pause.
+func (e Env) Throttled(pause time.Duration) *atomic.Int32 {
+	var answers atomic.Int32
+	e.Fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		e.Fake.KeepControl()
+		if answers.Add(-1) < 0 {
+			return nil, nil, false
+		}
+		res := req.ResponseKind().(*kmsg.FetchResponse)
+		res.ThrottleMillis = int32(pause.Milliseconds())
+		return res, nil, true
+	})
+	return &answers
 }
