@@ -71,6 +71,9 @@ func TestNamesAreText(t *testing.T) {
 	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = new URLSearchParams({find: ` + "`" + hostile + "`" + `.slice(0, 48)})`))
 	p.await("it was searched for", `document.getElementById("found-name").textContent.includes("<img")`)
 	require.Zero(t, eval[int](p, `document.querySelectorAll("main img, main script").length`))
+	require.NotZero(t, eval[int](p, `document.querySelectorAll("#found-commands code").length`))
+	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = new URLSearchParams({find: "a\u001b[8m"})`))
+	p.await("no command has control characters", `document.getElementById("found-name").textContent.startsWith("a") && !document.querySelector("#found-commands code")`)
 	p.fits()
 	p.quiet()
 }

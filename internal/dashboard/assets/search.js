@@ -21,7 +21,7 @@ function commands(f) {
   const inspect = learner => ({about: "The item's stored statistics" + (learner ? " of learner " + learner : ""),
     line: tool + "state inspect" + config + (learner ? " --learner=" + quoted(learner) : "") + " --candidates=" + quoted(get("find") + ":0")});
   const cut = /^.{40}…[0-9a-f]{6}$/su.test(get("find")); // as the page cuts long names, which then name nothing
-  if (cut) return [];
+  if (cut || /\p{Cc}/u.test(get("find"))) return []; // a copied line with control characters could do more than it shows
   if (f.rankings.length) return [explain];
   if (get("find").includes(",")) return f.items.length ? [] : [explain]; // a comma parts candidates
   return f.items.length ? f.items.map(i => inspect(i.learner)) : [explain, inspect("")];
