@@ -163,9 +163,14 @@ func (s *Store) tryCommands(ctx context.Context, node *redis.Client, more [][]an
 		return []Refusal{{"multi", begin.Err()}}, nil
 	}
 	for i, a := range answers {
-		if a.Err() != nil && !redis.HasErrorPrefix(a.Err(), "MOVED") {
+		if a.Err() != nil && !sentOn(a.Err()) {
 			refused = append(refused, Refusal{tried[i][0].(string), a.Err()})
 		}
 	}
 	return refused, nil
+}
+
+// sentOn reports whether a node of a cluster has checked the rights, and names another node for the keys, or moves their slot.
+func sentOn(err error) bool {
+	return slices.ContainsFunc([]string{"MOVED ", "ASK ", "TRYAGAIN "}, func(answer string) bool { return redis.HasErrorPrefix(err, answer) })
 }
