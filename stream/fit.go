@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,9 @@ func (w *Worker) checkFit(ctx context.Context) error {
 		if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
 			continue // the task that takes it over reports why
 		}
-		if err != nil {
-			return fmt.Errorf("reading which learners are stored: %w", err)
+		if err != nil { // of this one's server, or while its slot moves
+			unfit = cmp.Or(unfit, fmt.Errorf("reading which learners are stored: %w", err))
+			continue
 		}
 		refusal, err := partition.Unfit(w.opt.Machine.Learners, w.opt.Machine.Experiments, fields)
 		switch {

@@ -178,3 +178,29 @@ func TestCheckFit_OthersChangeThePartition(t *testing.T) {
 	w := NewWorker(Options{Group: "g", Membership: membership, Store: store, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, w.lookWhetherFit(t.Context()))
 }
+
+// moving is a store that moves partition 0.
+type moving struct{ state.AdminStore }
+
+func (moving) Fit(context.Context, int) error { return nil }
+func (s moving) View(ctx context.Context, p int32, hashes []string) (m state.Meta, _ []state.Field, err error) {
+	if p == 0 {
+		return m, nil, errors.New("TRYAGAIN Multiple keys request during rehashing of slot")
+	}
+	return s.AdminStore.View(ctx, p, hashes)
+}
+
+// TestCheckFit_OneCannotBeRead: a worker that can serve another partition is fit.
+func TestCheckFit_OneCannotBeRead(t *testing.T) {
+	membership, err := NewMembership(MembershipConfig{Brokers: []string{"127.0.0.1:1"}, GroupID: "g", Topics: []string{"t"}})
+	require.NoError(t, err)
+	defer membership.Close(context.Background())
+	store := moving{memstore.New(func() string { return "token" })}
+	_, err = store.Acquire(t.Context(), 1, 1, false, &state.Meta{Inputs: make([]state.Position, 3)})
+	require.NoError(t, err)
+	w := NewWorker(Options{Group: "g", Membership: membership, Store: store, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
+	membership.counts = map[string]int{"t": 1}
+	require.ErrorContains(t, w.lookWhetherFit(t.Context()), "TRYAGAIN")
+	membership.counts = map[string]int{"t": 2}
+	require.NoError(t, w.lookWhetherFit(t.Context()))
+}
