@@ -52,7 +52,7 @@ func (l *loop) run(ending, force context.Context) {
 	var flying sync.WaitGroup
 	defer func() {
 		cancel(errForced)
-		l.discard(&flying)
+		await(&flying, discardTimeout)
 		l.traces.abandon("the worker has given the partition up")
 		l.w.pooled.use(func() { l.publish(true) })
 		l.beat.Store(math.MaxInt64) // ended, not hung
@@ -111,32 +111,34 @@ func (l *loop) handle(r task.Reply) {
 	}
 }
 
-// discard waits for the requests under way, and drops their replies.
-func (l *loop) discard(flying *sync.WaitGroup) {
+// discardTimeout is for requests that have been ended. One to a Redis that hangs ends later, at its own deadline, like one of a frozen worker.
+const discardTimeout = time.Second
+
+func await(flying *sync.WaitGroup, most time.Duration) {
 	done := make(chan struct{})
 	go func() {
 		flying.Wait()
 		close(done)
 	}()
-	for {
-		select {
-		case <-l.replies:
-		case <-done:
-			return
-		}
+	select {
+	case <-done:
+	case <-time.After(most):
 	}
 }
 
-// execute executes a request and sends its reply.
-func (l *loop) execute(ctx context.Context, r task.Request) {
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+// execute executes a request and sends its reply, unless the loop has ended.
+func (l *loop) execute(working context.Context, r task.Request) {
+	ctx, cancel := context.WithTimeout(working, r.Timeout)
 	defer cancel()
 	began := time.Now()
 	hitFailpoint("before", r.Do)
 	reply := r.Carry(l.shell(ctx))
 	hitFailpoint("after", r.Do)
 	l.w.opt.Metrics.ObserveRequest(r.Do, time.Since(began))
-	l.replies <- reply
+	select {
+	case l.replies <- reply:
+	case <-working.Done():
+	}
 }
 
 func (l *loop) shell(ctx context.Context) task.Shell {
