@@ -41,8 +41,8 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 		tallied: tallied{account: m.Account(), learners: m.Accounts()},
 	}
 	for topic := range event.Topic(event.Inputs) {
-		pos := meta.Inputs[topic]
-		r.queues[topic] = queue{topic: topic, pos: pos, next: pos.Offset, disabled: !cfg.reads(topic)}
+		pos, log := meta.Inputs[topic], &a.facts.Topics[topic]
+		r.queues[topic] = queue{topic: topic, pos: pos, next: pos.Offset, high: log.End, logStart: log.LogStart, disabled: !cfg.reads(topic)}
 	}
 	r.lanes.rankings.position, r.lanes.rankings.witness = meta.Rankings, meta.RankingsWitness
 	var err error
