@@ -46,11 +46,11 @@ func (m *met) meet(items []policy.Item, at int64) {
 }
 
 // merge implements storedHash. Each partition reads its own times alone, so every one takes them over, with additive or without. An item
-// with selections in flight keeps its own: their features, which the sums of cells contain, are computed once more as they end.
+// with selections in flight keeps its own, or none: their features, which the sums of cells contain, are computed once more as they end.
 func (m *met) merge(from storedHash, numbers []policy.Item, _ bool) error {
 	f := from.(*met)
 	for theirs, i := range numbers {
-		if at := f.Own(policy.Item(theirs)); at > 0 && (m.Own(i) == 0 || !m.holds(i)) {
+		if at := f.Own(policy.Item(theirs)); at > 0 && !m.holds(i) {
 			m.AddOwn(i, at, 1)
 		}
 	}

@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,23 +84,33 @@ func TestMet_PartitionsTakeOverAges(t *testing.T) {
 	require.Equal(t, map[string]string{"1": "500", "2": "600"}, s.hashes[hashMet])
 }
 
-// An import brings earlier times of items that have selections in flight. These are taken away as they were added: the state loads. An
-// item without any takes the earlier time over.
+// An import brings earlier times of items that have selections in flight, whether they were met here or a reshard has carried them. These are
+// taken away as they were added: the state loads. An item without any takes the earlier time over.
 func TestMet_ImportBesideSelectionsInFlight(t *testing.T) {
-	from, to := fading(t), fading(t)
-	from.Grow(2)
-	to.Grow(2)
-	from.Meet([]policy.Item{0, 1}, anHour)
-	to.Meet([]policy.Item{0, 1}, 100*anHour)
-	fb := Feedback{Began: 100*anHour + anHour/30, X: onlyIntercept, Payoff: 1}
-	for range 3 {
-		to.Selected(fb)
+	for _, carried := range []bool{false, true} {
+		t.Run(fmt.Sprint("carried ", carried), func(t *testing.T) {
+			from, to := fading(t), fading(t)
+			from.Grow(2)
+			to.Grow(2)
+			from.Meet([]policy.Item{0, 1}, anHour)
+			fb := Feedback{Began: 100*anHour + anHour/30, X: onlyIntercept, Payoff: 1}
+			if !carried {
+				to.Meet([]policy.Item{0, 1}, 100*anHour)
+			}
+			for range 3 {
+				if carried {
+					to.Carry(fb, true)
+				} else {
+					to.Selected(fb)
+				}
+			}
+			s := newStore(to)
+			require.NoError(t, Merge(to, from, []policy.Item{0, 1}, Portion{Additive: true, Of: 1}, func(policy.Item) {}))
+			to.Paid(fb)
+			to.Paid(fb)
+			s.harvest()
+			s.loadSorted(t, 2, fading(t))
+			require.Equal(t, "3600000", s.hashes[hashMet]["1"])
+		})
 	}
-	s := newStore(to)
-	require.NoError(t, Merge(to, from, []policy.Item{0, 1}, Portion{Additive: true, Of: 1}, func(policy.Item) {}))
-	to.Paid(fb)
-	to.Paid(fb)
-	s.harvest()
-	s.loadSorted(t, 2, fading(t))
-	require.Equal(t, "3600000", s.hashes[hashMet]["1"])
 }
