@@ -106,10 +106,7 @@ func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis)
 	if err != nil {
 		return err
 	}
-	x.sums.since = since
-	if x.sums.idle = run > int64(x.Run); x.sums.idle {
-		return nil
-	}
+	x.sums.since, x.sums.idle = since, run > int64(x.Run)
 	begins := run < int64(x.Run) || since == uncounted
 	for k := range x.arms {
 		id := armID{x.Name, x.Run, x.arms[k].learner.name}
@@ -120,6 +117,9 @@ func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis)
 		if v, err := parseVerdict(x.Experiment, of[verdictField+x.arms[k].learner.name]); err == nil {
 			x.arms[k].verdict = v
 		}
+	}
+	if x.sums.idle {
+		return nil
 	}
 	if begins {
 		if x.sums.since, x.changed = watermark, true; (run == 0 || since == uncounted) && watermark > 0 {

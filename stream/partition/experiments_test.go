@@ -341,6 +341,32 @@ func TestExperiment_Runs(t *testing.T) {
 	require.Equal(t, stored, fmt.Sprint(w.store.fields[ExperimentsHash]), "a worker with an earlier configuration leaves it alone")
 }
 
+// Impressions that a lower run assigns are units of that run, not of the first arm in the table: back at the stored run they do not count.
+func TestExperiment_UnitsOfALowerRun(t *testing.T) {
+	later := trialConfig(t, func(_ *ExperimentConfig, s *experiment.Settings) { s.Run = 2 })
+	w := newWorld(t, later)
+	w.ranked("of run 2", "", day)
+	w.save()
+	for _, cfg := range []Config{trialConfig(t, nil), later} {
+		w.cfg = cfg
+		w.start()
+		w.walkKnown()
+		if cfg.Experiments[0].Run == 1 {
+			for i := range 20 {
+				w.ranked(fmt.Sprint("i-", i), "", day)
+			}
+			w.save()
+		}
+	}
+	for i := range 20 {
+		w.worth(fmt.Sprint("i-", i), 1, day)
+	}
+	w.pass(day + settled)
+	totals := w.m.trials.all[0].sums.totals
+	require.EqualValues(t, 1, totals[0].N+totals[1].N)
+	require.Zero(t, totals[0].X+totals[1].X)
+}
+
 // An experiment that is not configured any more leaves nothing but its verdicts and its definition; entries keep their arms. Back again it
 // is refused with another definition, and counts units from then on.
 func TestExperiment_Gone(t *testing.T) {
