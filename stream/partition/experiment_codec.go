@@ -177,11 +177,15 @@ func (t *armTable) number(id armID) int32 {
 
 // retire leaves an arm's number to units from before its run began here, under a name that no arm has. They were never counted as units.
 func (t *armTable) retire(id armID) {
-	if n, ok := t.byID[id]; ok {
-		delete(t.byID, id)
-		id.arm += resetMark + strconv.Itoa(int(n))
-		t.all[n], t.byID[id], t.changed = id, n, true
+	n, ok := t.byID[id]
+	if !ok {
+		return
 	}
+	delete(t.byID, id)
+	for taken := true; taken; _, taken = t.byID[id] { // a reshard carries such names over
+		id.arm += resetMark
+	}
+	t.all[n], t.byID[id], t.changed = id, n, true
 }
 
 func writeTrial(dst *state.Changes, field string, value []byte, publish bool) {

@@ -474,6 +474,50 @@ func TestExperiment_UnitsFromBefore(t *testing.T) {
 	}
 }
 
+// An experiment comes back before a reshard and behind it: each number of an arm keeps a name of its own, by which the table is read again.
+func TestExperiment_BackBeforeAndBehindAReshard(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	back := func() {
+		left := w.cfg.Experiments
+		w.cfg.Experiments = nil
+		w.start()
+		w.walkKnown()
+		w.save()
+		w.cfg.Experiments = left
+		w.start()
+		w.walkKnown()
+		w.save()
+	}
+	rank := func(of string) {
+		for i := range 20 {
+			w.ranked(fmt.Sprint(of, i), "", day)
+		}
+		w.save()
+	}
+	rank("first ")
+	back()
+	to := newWorld(t, w.cfg)
+	transfer := NewTransfer(&Offline{Machine: w.m}, &Offline{Machine: to.m}, delay.Portion{Additive: true})
+	transfer.Experiments()
+	for _, page := range w.store.pages {
+		for id, value := range page.entries {
+			to.store.texts[id] = w.store.texts[id]
+			require.NoError(t, transfer.Entry(id, page.bucket, []byte(value), Found{}))
+		}
+	}
+	to.save()
+	w = to
+	back()
+	rank("second ")
+	names := w.m.trials.arms.all
+	w.start()
+	w.walkKnown()
+	require.Equal(t, names, w.m.trials.arms.all)
+	for i := range 20 {
+		w.worth(fmt.Sprint("second ", i), 1, day)
+	}
+}
+
 // sharedConfig is an experiment whose arms decide by the control's statistics, with a shadow on half of the impressions.
 func sharedConfig(t require.TestingT) Config {
 	cfg := trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) {
