@@ -95,7 +95,7 @@ func (j *join) take(h *head) error {
 	if h.refused == nil {
 		j.join(topic, h)
 	}
-	j.newest[topic] = max(j.newest[topic], h.at)
+	j.newest[topic] = max(j.newest[topic], h.reached)
 	j.expire(j.reached())
 	return j.err
 }

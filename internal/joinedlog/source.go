@@ -28,7 +28,7 @@ type Entry struct {
 	Timed bool
 	// Keyed says that the record has its original key, which must be the impression's id.
 	Keyed bool
-	// Ahead is the time beyond clockBound by which the record is dated ahead of records behind it. These must not wait for it.
+	// Ahead is the time by which the record is dated ahead. Others must not wait for it, and event time must not go by it.
 	Ahead event.Millis
 }
 
@@ -47,7 +47,8 @@ type head struct {
 
 	refused error        // why the record cannot be read; nil if it can
 	at      event.Millis // effective time of the record
-	key     event.Millis // largest effective time so far, less Entry.Ahead, by which sources are merged
+	reached event.Millis // likewise, less Entry.Ahead
+	key     event.Millis // largest reached so far, by which sources are merged
 	done    bool
 }
 
@@ -75,7 +76,8 @@ func (h *head) next(ctx context.Context) error {
 		if l, ok := h.source.(*lines); ok && l.order == nil && h.at < h.key-disorder && h.at != unknownTime {
 			return errDisorder{l}
 		}
-		h.key = max(h.key, h.at-e.Ahead)
+		h.reached = h.at - e.Ahead
+		h.key = max(h.key, h.reached)
 		return nil
 	}
 }

@@ -118,7 +118,7 @@ func (p *span) Next(ctx context.Context) (*Entry, error) {
 	if p.done {
 		return nil, io.EOF
 	}
-	for !p.ended && p.at+1 >= len(p.batch) { // the record behind the next must be known
+	for !p.ended && p.at+around >= len(p.batch) { // records behind the next must be known
 		f, err := p.reader.Next(ctx)
 		if p.ended = errors.Is(err, io.EOF); p.ended {
 			break
@@ -143,14 +143,24 @@ func (p *span) Next(ctx context.Context) (*Entry, error) {
 	return &p.entry, nil
 }
 
-// clockBound is the difference of producers' clocks, in milliseconds, beyond which a record counts as dated ahead.
-const clockBound = 300_000
+// clockBound is the difference of producers' clocks, in milliseconds, beyond which a record counts as dated ahead of those behind it. It is
+// compared with so many of them that a few which are dated back do not decide.
+const clockBound, around = 300_000, 64
 
+// aheadOf returns Entry.Ahead by record.
 func aheadOf(batch []partition.Record) []event.Millis {
-	all, least := make([]event.Millis, len(batch)), event.MaxTime
-	for i, rec := range slices.Backward(batch) {
-		if all[i] = max(0, rec.Timestamp-least-clockBound); rec.Timestamp > 0 {
-			least = min(least, rec.Timestamp)
+	all := make([]event.Millis, len(batch))
+	var behind []event.Millis
+	for i, rec := range batch {
+		behind = behind[:0]
+		for _, b := range batch[i+1 : min(i+1+around, len(batch))] {
+			if b.Timestamp > 0 {
+				behind = append(behind, b.Timestamp)
+			}
+		}
+		if len(behind) > 0 && slices.Min(behind) < rec.Timestamp-clockBound {
+			slices.Sort(behind)
+			all[i] = max(0, rec.Timestamp-behind[len(behind)/16]-clockBound)
 		}
 	}
 	return all
