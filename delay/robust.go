@@ -228,12 +228,10 @@ func (r *Robust) of(i policy.Item) recency.Item {
 	return recency.Item{Rows: r.rows, Silent: r.silent}
 }
 
-// residualsInFlight returns the weighted residuals of all items' selections in flight, valid until the next call.
-func (r *Robust) residualsInFlight() []recency.FlightResidual {
-	r.flightResiduals = r.flightResiduals[:0]
-	a := r.flights.awaiting
+// residualsInFlight appends the weighted residuals of all items' selections in flight; a is nil without weights.
+func residualsInFlight(dst []recency.FlightResidual, a *awaiting) []recency.FlightResidual {
 	if a == nil {
-		return nil
+		return dst
 	}
 	spans := a.every
 	if others := a.theirEvery(); len(others) > 0 {
@@ -243,10 +241,16 @@ func (r *Robust) residualsInFlight() []recency.FlightResidual {
 	for k := range spans {
 		x := &spans[k]
 		w := x.Weigh(a.made.share, a.made.below)
-		r.flightResiduals = append(r.flightResiduals, recency.FlightResidual{Bucket: x.Bucket, N: w.Sum(),
+		dst = append(dst, recency.FlightResidual{Bucket: x.Bucket, N: w.Sum(),
 			U: (a.made.low-a.law.Default)*w.Below - w.Sum()*float64(x.Expected)/float64(x.N)/history.Units})
 	}
-	return r.flightResiduals
+	return dst
+}
+
+// Evidence implements Learner. Selections in flight count as with Direct.
+func (r *Robust) Evidence(i policy.Item) policy.Evidence {
+	of, n := r.keeper(i)
+	return of.flights.evidence(n)
 }
 
 func (r *Robust) Selected(fb Feedback) { r.selected(&fb) }
@@ -349,7 +353,8 @@ func (r *Robust) estimated() {
 
 // data returns the state that estimates depend on.
 func (r *Robust) data(tick int64) *recency.Data {
-	return &recency.Data{Tick: tick, Residuals: r.levels.pooled(), InFlight: r.residualsInFlight(), Fed: r.table.Fed(), Count: r.table.Len(),
+	r.flightResiduals = residualsInFlight(r.flightResiduals[:0], r.flights.awaiting)
+	return &recency.Data{Tick: tick, Residuals: r.levels.pooled(), InFlight: r.flightResiduals, Fed: r.table.Fed(), Count: r.table.Len(),
 		Items: func(yield func(uint64, func() recency.Item) bool) {
 			var at policy.Item
 			read := func() recency.Item { return r.of(at) }

@@ -84,8 +84,7 @@ func (r *Robust) wholeEstimates(candidates []policy.Item) *policy.Known {
 	u.evidence = u.evidence[:0]
 	for k, i := range candidates {
 		x := &r.means[k]
-		of, n := r.keeper(i)
-		u.evidence = append(u.evidence, policy.Evidence{W: x.Worth, R: float64(x.Worth * x.Mean), Open: of.flights.evidence(n).Open})
+		u.evidence = append(u.evidence, policy.Evidence{W: x.Worth, R: float64(x.Worth * x.Mean), Open: r.Evidence(i).Open})
 	}
 	r.now().Spread().Estimates(u.evidence, r.table, &u.estimates)
 	return &u.estimates

