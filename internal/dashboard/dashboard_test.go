@@ -406,6 +406,8 @@ func TestEstimatesOfRankingByUtility(t *testing.T) {
 		{Counts{Ended: 10, Unselected: 5, Joined: 5, Value: partition.Value{Payoffs: 4, Counterfactual: partition.Counterfactual{Expected: 4, ExpectedSum: 2, Shared: 4, SharesSum: 3.2, PayingSum: 1.6}}}, 0.32, byShares},
 		{Counts{Ended: 100, Value: partition.Value{Payoffs: 100, Counterfactual: partition.Counterfactual{Weighed: 100, Weights: 40, Squares: 50, WeighedSum: 10}}}, 0.25, byPropensities},
 		{Counts{Ended: 100, Value: partition.Value{Payoffs: 100, Counterfactual: partition.Counterfactual{Weighed: 100, Weights: 40, Squares: 800, WeighedSum: 10}}}, -1, byPropensities},
+		{Counts{Ended: 100, Value: partition.Value{Payoffs: 100, PayoffSum: 100, Counting: partition.Counting{Weight: 1900},
+			Counterfactual: partition.Counterfactual{Weighed: 100, Weights: 40, Squares: 50, WeighedSum: 40, Expected: 100, ExpectedSum: 5}}}, 0.05, byMeans},
 		{Counts{Ended: 10, Value: partition.Value{Payoffs: 10, PayoffSum: 5, Counting: partition.Counting{Weight: 10}, Counterfactual: partition.Counterfactual{Decisions: 30, Known: 30, First: 30, Expected: 20, ExpectedSum: 2}}}, 0.25, byRankings},
 		{Counts{Ended: 10, Value: partition.Value{Payoffs: 5, Counterfactual: partition.Counterfactual{Decisions: 100, Ruled: 1, Expected: 4, ExpectedSum: 2}}}, 0.25, byMeans},
 		{Counts{Ended: 10, Value: partition.Value{Payoffs: 5, Counterfactual: partition.Counterfactual{Decisions: 100, Ruled: 2, Expected: 4, ExpectedSum: 2}}}, -1, byRules},

@@ -157,7 +157,7 @@ func (h *history) lastSums(name string, i int) Counts {
 	var c Counts
 	for at := i; at >= 0 && i-at < smoothPoints; at-- {
 		c = c.plus(h.points[at].learners[name])
-		if c.Ended >= smoothed && (2*c.Weighed <= c.Payoffs || c.worth() >= leastWorth) {
+		if c.Ended >= smoothed && (!c.weighed() || c.worth() >= leastWorth) {
 			break
 		}
 	}

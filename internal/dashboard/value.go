@@ -76,6 +76,8 @@ const (
 	mostOpen = 1. / 3
 	// mostComing is the share of payoffs at the greatest ages seen above which as many may come at greater ones.
 	mostComing = 0.1
+	// mostUnweighed is the weight of selections in flight, by payoffs, up to which payoffs stand for all selections.
+	mostUnweighed = 0.05
 )
 
 // Reasons of early.
@@ -180,7 +182,7 @@ func (c *Counts) byUtility(payoffs [2]float64) (x, half *float64, how string) {
 	case c.Decisions > 0 && c.First == c.Decisions:
 		x, _ = c.perImpression(payoffs)
 		return x, rounded(0), byRankings
-	case 2*c.Weighed > c.Payoffs:
+	case c.weighed():
 		if how = byPropensities; c.worth() < leastWorth {
 			return nil, nil, how
 		}
@@ -197,6 +199,12 @@ func (c *Counts) byUtility(payoffs [2]float64) (x, half *float64, how string) {
 	}
 	width := share * (payoffs[1] - payoffs[0])
 	return rounded(share * covered * scaled(each, payoffs)), rounded(deviations * math.Sqrt(ofOwn+width*width*variance)), how
+}
+
+// weighed returns whether most payoffs are weighted by propensities, and almost all selections that count have a payoff. Before the first
+// deadlines the weighted ones are those of paid selections alone.
+func (c *Counts) weighed() bool {
+	return 2*c.Weighed > c.Payoffs && math.Abs(c.Counting.Weight) <= mostUnweighed*float64(c.Payoffs)
 }
 
 // worth returns the number of payoffs that the estimate by propensities is worth: Kish's effective sample size.
