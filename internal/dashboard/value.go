@@ -149,14 +149,15 @@ func (c *Counts) perImpression(payoffs [2]float64) (x, half *float64) {
 const deviations = 1.96
 
 // variance returns the variance of a share of impressions times a payoff per selection. The share's is that of independent impressions. A
-// payoff's is that of the payoffs, each of a selection's weight.
+// payoff's is that of the payoffs of all selections, each of a selection's weight. Selections that are dropped pay 0.
 func (c *Counts) variance(share, each float64, payoffs [2]float64) float64 {
-	e := policy.Evidence{W: float64(c.Payoffs) + c.Counting.Weight, R: c.PayoffSum + c.Counting.Payoffs, Q: c.PayoffSquares}
-	if e.W > 0 && c.Counting.Weight > 0 {
+	width := payoffs[1] - payoffs[0]
+	dropped, nothing := max(0, float64(c.Ended-c.Unselected-c.Payoffs)), -payoffs[0]/width
+	e := policy.Evidence{W: c.paidFor(), R: c.PayoffSum + c.Counting.Payoffs + dropped*nothing, Q: c.PayoffSquares + dropped*nothing*nothing}
+	if c.Counting.Weight > 0 {
 		e.Q += c.Counting.Payoffs * c.Counting.Payoffs / c.Counting.Weight
 	}
 	_, v := e.Wald()
-	width := payoffs[1] - payoffs[0]
 	ofPayoff := share * share * width * width * v
 	if n := float64(c.Joined + c.Unselected); n > 0 {
 		return ofPayoff + each*each*share*(1-share)/n
@@ -197,7 +198,7 @@ func (c *Counts) byUtility(payoffs [2]float64) (x, half *float64, how string) {
 	default:
 		return nil, nil, ""
 	}
-	width := share * (payoffs[1] - payoffs[0])
+	width := share * covered * (payoffs[1] - payoffs[0])
 	return rounded(share * covered * scaled(each, payoffs)), rounded(deviations * math.Sqrt(ofOwn+width*width*variance)), how
 }
 
