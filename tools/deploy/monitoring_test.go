@@ -339,6 +339,11 @@ func TestPayoffPerImpression(t *testing.T) {
 			assert.InDelta(t, want, got[0].F, 0.02, expr)
 		}
 	}
+	panel = d.Panels[2]
+	require.Equal(t, "Payoff per selection, beside ranking by utility", panel.Title)
+	got := e.query(t, strings.NewReplacer("$namespace", "", "$job", "", "$learner", "feed").Replace(panel.Targets[0].Expr), 2*time.Hour)
+	require.Len(t, got, 1)
+	assert.InDelta(t, 1.25/4, got[0].F, 0.002, "selections in flight count")
 }
 
 // apart fails if a panel lies on another.
