@@ -150,7 +150,7 @@ func unreadable(control, l *Learner) string {
 	return ""
 }
 
-// checkWorth requires one payoff of unpaid selections for all arms.
+// checkWorth requires one payoff of unpaid selections for all arms, and warns of a range without that of impressions without a selection.
 func (d *decoder) checkWorth(s *section, x *Experiment, c *Config) {
 	var l *Learner
 	for _, a := range x.Arms {
@@ -168,6 +168,9 @@ func (d *decoder) checkWorth(s *section, x *Experiment, c *Config) {
 		s.fault("unpaid", "the arms' on_expiry says it already: %s", formatFloat(*l.OnExpiry.Default))
 	case x.Unpaid != nil && (*x.Unpaid < l.PayoffRange.Min || *x.Unpaid > l.PayoffRange.Max):
 		s.fault("unpaid", "%s is outside payoff_range [%s, %s]", formatFloat(*x.Unpaid), formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max))
+	case l.PayoffRange.Min > 0 || l.PayoffRange.Max < 0:
+		s.warn("arms", "an impression without a selection counts as %s, the end of payoff_range next to 0: if arms differ in selections, even the sign of a lift can be wrong",
+			formatFloat(min(max(0, l.PayoffRange.Min), l.PayoffRange.Max)))
 	}
 }
 
