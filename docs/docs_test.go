@@ -336,6 +336,10 @@ func TestStopReasonsHaveRunbooks(t *testing.T) {
 	for _, words := range errors {
 		assert.True(t, strings.Contains(joined(said), words), "nothing in the code says %q", words)
 	}
+	stops := found(t, said, `stop\(StopTopic, fmt\.Errorf\("(?:%\w:? )+([^"]+)"`, 3)
+	for _, words := range append(stops, found(t, said, `errRecordsMissing = errors\.New\("([^"]+)"`, 1)...) {
+		assert.True(t, slices.ContainsFunc(errors, func(e string) bool { return strings.Contains(words, e) }), "no runbook has %q", words)
+	}
 	for _, words := range found(t, page, "- .*`(it [^`]+)`", 2) {
 		assert.Contains(t, sources(t, "../stream"), words)
 	}
