@@ -62,6 +62,7 @@ func (d *driver) runTask(ctx context.Context, until func(*task.Status) (bool, er
 			return partition.New(machine)
 		},
 	})
+	log := d.tool.broker.Partition(d.p) // it remembers the leader epochs of what it has read
 	replies := make(chan task.Reply)
 	requests, cancel := context.WithCancel(ctx)
 	var flying sync.WaitGroup
@@ -89,7 +90,7 @@ func (d *driver) runTask(ctx context.Context, until func(*task.Status) (bool, er
 			flying.Go(func() {
 				limited, cancel := context.WithTimeout(requests, r.Timeout)
 				defer cancel()
-				replies <- r.Carry(shell{stream.Executor{Ctx: limited, Log: d.tool.broker.Partition(d.p), Store: d.tool.store, Partition: d.p}, d})
+				replies <- r.Carry(shell{stream.Executor{Ctx: limited, Log: log, Store: d.tool.store, Partition: d.p}, d})
 			})
 		}
 		phase := t.Phase()
