@@ -62,7 +62,7 @@ func (d *driver) runTask(ctx context.Context, until func(*task.Status) (bool, er
 			return partition.New(machine)
 		},
 	})
-	log := d.tool.broker.Partition(d.p) // it remembers the leader epochs of what it has read
+	log := d.tool.broker.Partition(d.p) // it remembers the leader epochs of the batches that it has read
 	replies := make(chan task.Reply)
 	requests, cancel := context.WithCancel(ctx)
 	var flying sync.WaitGroup
