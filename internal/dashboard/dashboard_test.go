@@ -449,16 +449,16 @@ func TestEstimatesOfRankingByUtility(t *testing.T) {
 // it, whether paid selections pay alike or not.
 func TestIntervalsOfDroppedSelections(t *testing.T) {
 	const worlds, selections, paid = 400, 20_000, 0.05
-	rng := rand.New(rand.NewPCG(1, 2))
-	for name, payoff := range map[string]func() float64{"alike": func() float64 { return 1 }, "evenly": rng.Float64} {
+	for name, payoff := range map[string]func(rng *rand.Rand) float64{"alike": func(*rand.Rand) float64 { return 1 }, "evenly": (*rand.Rand).Float64} {
 		for _, payoffs := range [][2]float64{{0, 1}, {-1, 1}, {1, 5}} {
+			rng := rand.New(rand.NewPCG(1, 2)) // so the result is the same in each run
 			mean := map[string]float64{"alike": 1, "evenly": 0.5}[name]
 			truth, held := paid*scaled(mean, payoffs), 0
 			for range worlds {
 				c := Counts{Ended: selections, Value: partition.Value{Counterfactual: partition.Counterfactual{Decisions: selections}}}
 				for range selections {
 					if rng.Float64() < paid {
-						r := payoff()
+						r := payoff(rng)
 						c.Payoffs, c.PayoffSum, c.PayoffSquares = c.Payoffs+1, c.PayoffSum+r, c.PayoffSquares+r*r
 					}
 				}
