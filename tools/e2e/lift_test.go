@@ -87,7 +87,7 @@ type trialCase struct {
 
 // text is the lines of the learners, and of the experiment unless they are alone.
 func (c *trialCase) text(alone bool) string {
-	learner := fmt.Sprintf("payoff_range: [0, 4]\n    payoff_horizon: %s\n    selection_timeout: 1h\n    on_expiry: {default: %d}", c.horizon, c.unpaid)
+	learner := fmt.Sprintf("payoff_range: [0, 4]\n    payoff_horizon: %s\n    selection_timeout: 3h\n    on_expiry: {default: %d}", c.horizon, c.unpaid)
 	text := "policy: " + c.feed + "\n    " + learner
 	for _, other := range []string{"plain", "other"} {
 		text += fmt.Sprintf("\n  %s:\n    payoffs: stochastic\n    policy: %s\n    %s", other, map[string]string{"plain": c.plain, "other": "moss"}[other], learner)
@@ -214,7 +214,8 @@ func (w *world) disturbTrial(t *testing.T, env testenv.Env, c *trialCase) (*tria
 	if strings.Contains(c.experiment, "guard") { // a verdict behind the last ranking stands in no log
 		for end := time.Now().Add(deadline); !strings.Contains(w.log.String(), "out of service"); {
 			require.True(t, time.Now().Before(end), "the guard does not trip")
-			require.NoError(t, p.platform.PassTo(t.Context(), p.platform.Clock()+1000)) // or nobody would look again
+			// Or nobody would look again. Users who have not answered yet select as much later: within the selection timeout for all of deadline.
+			require.NoError(t, p.platform.PassTo(t.Context(), p.platform.Clock()+1000))
 		}
 	}
 	goOn()
