@@ -52,6 +52,31 @@ func timeOf(v any) (event.Millis, bool) {
 	return time.Unix(seconds, int64(nanos)).UnixMilli(), true
 }
 
+// impressionOf reads all of an impression but its context.
+func impressionOf(m protoreflect.Message) event.Impression {
+	i := event.Impression{ID: bytesOf(field(m, "impression_id")), Learner: bytesOf(field(m, "learner")), User: bytesOf(field(m, "user"))}
+	i.Time, i.HasTime = timeOf(field(m, "time"))
+	fields := m.Descriptor().Fields()
+	excluded := map[string]bool{}
+	for list, k := m.Get(fields.ByName("exclude")).List(), 0; k < list.Len(); k++ {
+		excluded[list.Get(k).String()] = true
+	}
+	for list, k := m.Get(fields.ByName("candidates")).List(), 0; k < list.Len(); k++ {
+		c := list.Get(k).Message()
+		item, pin := bytesOf(field(c, "item")), c.Get(c.Descriptor().Fields().ByName("pin")).Uint()
+		if excluded[string(item)] {
+			continue
+		}
+		u, has := field(c, "utility").(float64)
+		if !has {
+			i.Filled = append(i.Filled, int32(len(i.Candidates)))
+		}
+		i.HasUtilities = i.HasUtilities || has
+		i.Candidates = append(i.Candidates, event.Candidate{Item: item, Utility: u, Pin: int32(pin)})
+	}
+	return i
+}
+
 // scramble draws bytes that may be a message: whole messages of ours behind each other, with a byte changed now and then.
 func scramble(t *rapid.T, parts ...[]byte) (value []byte) {
 	for range rapid.IntRange(1, 3).Draw(t, "parts") {
@@ -94,15 +119,7 @@ func TestProtobufAgreesWithTheReference(t *testing.T) {
 			err = got.Context.Fault
 		}
 		if m := same(t, "Impression", value, err); m != nil {
-			want := event.Impression{ID: bytesOf(field(m, "impression_id")), Learner: bytesOf(field(m, "learner"))}
-			want.Time, want.HasTime = timeOf(field(m, "time"))
-			list := m.Get(m.Descriptor().Fields().ByName("candidates")).List()
-			for k := range list.Len() {
-				c := list.Get(k).Message()
-				u, has := field(c, "utility").(float64)
-				want.HasUtilities = has
-				want.Candidates = append(want.Candidates, event.Candidate{Item: bytesOf(field(c, "item")), Utility: u})
-			}
+			want := impressionOf(m)
 			got.Context = event.Context{}
 			require.Equal(t, event.AppendProtobufImpression(nil, &want), event.AppendProtobufImpression(nil, &got), "%q", value)
 		}
