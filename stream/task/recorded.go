@@ -76,9 +76,9 @@ func (r *recordedSteps) take() {
 	}
 }
 
-// missingAfter bounds how long the log may lack a record of the steps. After a
-// change of leader a broker may not know for a while which records are committed.
-const missingAfter = 30 * time.Second
+// missingAfter bounds how long the log may lack a record of the steps. A new leader gives out committed records only when all in-sync
+// replicas have them. One that is dead leaves them after replica.lag.time.max.ms, 30 s by default, and a broker looks each half of that.
+const missingAfter = 90 * time.Second
 
 // next returns the queue of the next record by the steps, and its step, and
 // raises the watermark on the way. Behind the last step it returns nil.
