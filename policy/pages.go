@@ -2,65 +2,86 @@ package policy
 
 import (
 	"iter"
+	"math/bits"
 	"slices"
 )
 
-// Pages is an array of values by number from 0, in pages. Values are zero until set, and pages of unset ones take next to no memory: most
-// items of a large catalogue are unknown. The zero value is empty. Pages must not be copied after use, and are not safe for concurrent use.
+// Pages maps numbers from 0 to values, in pages that hold only those in use. Most items of a large catalogue are unknown, and used numbers
+// may lie far apart. Values are zero until set. The zero value is empty. Pages must not be copied after use, and are not safe for concurrent
+// use.
 type Pages[T any] struct {
-	pages  []*[pageSize]T // nil: all zero; those beyond, too
-	used   []uint32       // by page: bits of entries that At has returned, until Remove
-	copies []bool         // by page: no snapshot has it; nil without snapshots
+	pages  []page[T]
+	copies []bool // by page: no snapshot has it; nil without snapshots
 }
 
-// pageSize is the number of entries in a page: few, since used numbers may lie far apart.
+// page holds the values of neighbouring numbers.
+type page[T any] struct {
+	used   uint64 // bits of the numbers that At has returned, until Remove
+	values []T    // theirs, in order of numbers
+}
+
+// pageSize is the number of bits in a page.
 const (
-	pageBits = 5
+	pageBits = 6
 	pageSize = 1 << pageBits
 	pageMask = pageSize - 1
 )
 
+// bitOf returns the bit of a number in its page.
+func bitOf(n int32) uint64 { return 1 << (n & pageMask) }
+
+// rank returns the place of a bit's value.
+func (p *page[T]) rank(bit uint64) int { return bits.OnesCount64(p.used & (bit - 1)) }
+
+// page returns a page to be read; an empty one beyond the last, or for a negative number.
+func (p *Pages[T]) page(at int32) (of page[T]) {
+	if uint(at) < uint(len(p.pages)) {
+		of = p.pages[at]
+	}
+	return of
+}
+
 // Get returns an entry's value; zero for a negative number.
 func (p *Pages[T]) Get(n int32) (v T) {
-	if at := int(uint32(n) >> pageBits); at < len(p.pages) {
-		if page := p.pages[at]; page != nil {
-			return page[n&pageMask]
+	if at := n >> pageBits; uint(at) < uint(len(p.pages)) {
+		if page, bit := &p.pages[at], bitOf(n); page.used&bit != 0 {
+			return page.values[page.rank(bit)]
 		}
 	}
 	return v
 }
 
 // has returns whether At has returned the entry since its last Remove.
-func (p *Pages[T]) has(n int32) bool {
-	at := int(uint32(n) >> pageBits)
-	return at < len(p.used) && p.used[at]>>(n&pageMask)&1 != 0
-}
+func (p *Pages[T]) has(n int32) bool { return p.page(n>>pageBits).used&bitOf(n) != 0 }
 
-// At returns an entry's value to be changed, valid until Remove. The number must not be negative.
+// At returns an entry's value to be changed, valid until the next At of another entry, or Remove. The number must not be negative.
 func (p *Pages[T]) At(n int32) *T {
-	at := int(n >> pageBits)
+	at, bit := int(n>>pageBits), bitOf(n)
 	if at >= len(p.pages) {
 		p.pages = Extend(p.pages, at+1-len(p.pages))
-		p.used = Extend(p.used, len(p.pages)-len(p.used))
 	}
 	p.leaveSnapshot(at)
-	if p.pages[at] == nil {
-		p.pages[at] = new([pageSize]T)
+	page := &p.pages[at]
+	k := page.rank(bit)
+	if page.used&bit == 0 {
+		page.used |= bit
+		page.values = slices.Insert(page.values, k, *new(T))
 	}
-	p.used[at] |= 1 << (n & pageMask)
-	return &p.pages[at][n&pageMask]
+	return &page.values[k]
 }
 
 // Remove zeroes an entry's value, and frees its page if nothing is left in it.
 func (p *Pages[T]) Remove(n int32) {
-	at := int(uint32(n) >> pageBits)
-	if at >= len(p.pages) || p.pages[at] == nil {
+	if !p.has(n) {
 		return
 	}
+	at, bit := int(n>>pageBits), bitOf(n)
 	p.leaveSnapshot(at)
-	p.pages[at][n&pageMask] = *new(T)
-	if p.used[at] &^= 1 << (n & pageMask); p.used[at] == 0 {
-		p.pages[at] = nil
+	page := &p.pages[at]
+	k := page.rank(bit)
+	page.values = slices.Delete(page.values, k, k+1)
+	if page.used &^= bit; page.used == 0 {
+		page.values = nil
 	}
 }
 
@@ -81,22 +102,18 @@ func (p *Pages[T]) leaveSnapshot(at int) {
 		p.copies = Extend(p.copies, more)
 	}
 	if !p.copies[at] {
-		if p.copies[at] = true; p.pages[at] != nil {
-			page := *p.pages[at]
-			p.pages[at] = &page
-		}
+		p.copies[at] = true
+		p.pages[at].values = slices.Clone(p.pages[at].values)
 	}
 }
 
-// All iterates, in order of numbers, over all entries in pages in use, some of them zero. Values may be changed meanwhile.
+// All iterates, in order of numbers, over all entries in use, some of them zero. Values may be changed meanwhile, and entries removed.
 func (p *Pages[T]) All() iter.Seq2[int32, *T] {
 	return func(yield func(int32, *T) bool) {
-		for at, page := range p.pages {
-			if page == nil {
-				continue
-			}
-			for k := range page {
-				if !yield(int32(at<<pageBits+k), &page[k]) {
+		for at := range p.pages {
+			for left := p.pages[at].used; left != 0; left &= left - 1 {
+				page, bit := &p.pages[at], left&-left
+				if page.used&bit != 0 && !yield(int32(at<<pageBits+bits.TrailingZeros64(bit)), &page.values[page.rank(bit)]) {
 					return
 				}
 			}

@@ -8,8 +8,8 @@ import (
 	"math/bits"
 )
 
-// vectorBlock is the number of neighbouring coordinates that a Vector keeps and stores together.
-const vectorBlock = pageSize
+// vectorBlock is the number of neighbouring coordinates that a Vector stores together.
+const vectorBlock = 32
 
 // ErrVector is wrapped by errors about malformed stored blocks.
 var ErrVector = errors.New("policy: stored vector is faulty")
@@ -44,48 +44,39 @@ func (v *Vector) Set(coordinate int32, x float64) {
 // gather fills g with the coordinates' numbers, 0 if unknown, and appends the positions of unknown ones.
 func (v *Vector) gather(coordinates []int32, g []float64, unknown []int32) []int32 {
 	g = g[:len(coordinates)]
-	var page *[pageSize]float64
-	var has uint32
+	var of page[float64]
 	last := int32(-1)
 	for k, c := range coordinates {
-		if number := c / vectorBlock; number != last {
-			last, has = number, 0
-			if int(number) < len(v.x.pages) {
-				page, has = v.x.pages[number], v.x.used[number]
-			}
+		if at := c >> pageBits; at != last {
+			last, of = at, v.x.page(at)
 		}
-		if has>>(c%vectorBlock)&1 == 0 {
+		bit := bitOf(c)
+		if of.used&bit == 0 {
 			g[k] = 0
 			unknown = append(unknown, int32(k))
 			continue
 		}
-		g[k] = page[c%vectorBlock]
+		g[k] = of.values[of.rank(bit)]
 	}
 	return unknown
 }
 
 func (v *Vector) scatter(coordinates []int32, x []float64) {
 	x = x[:len(coordinates)]
-	var page *[pageSize]float64
-	var has *uint32
 	last := int32(-1)
 	for k, c := range coordinates {
-		if number := c / vectorBlock; number != last {
-			v.x.At(c)
-			v.changed.Note(number, 1)
-			last, page, has = number, v.x.pages[number], &v.x.used[number]
+		*v.x.At(c) = x[k]
+		if block := c / vectorBlock; block != last {
+			last = block
+			v.changed.Note(block, 1)
 		}
-		*has |= 1 << (c % vectorBlock)
-		page[c%vectorBlock] = x[k]
 	}
 }
 
 // Forget makes all coordinates unknown. Rounds stay.
 func (v *Vector) Forget() {
-	for number, has := range v.x.used {
-		if has != 0 {
-			v.changed.Note(int32(number), 1)
-		}
+	for c := range v.x.All() {
+		v.changed.Note(c/vectorBlock, 1)
 	}
 	v.x = Pages[float64]{}
 }
@@ -93,18 +84,27 @@ func (v *Vector) Forget() {
 // Changed calls f with each block changed since the last call: its number, and whether it is empty now.
 func (v *Vector) Changed(f func(number int32, empty bool)) {
 	for number := range v.changed.All() {
-		f(number, int(number) >= len(v.x.used) || v.x.used[number] == 0)
+		has, _ := v.block(number)
+		f(number, has == 0)
 	}
 	v.changed.Clear()
+}
+
+// block returns which coordinates of a block are known (bit k for coordinate k), and their numbers.
+func (v *Vector) block(number int32) (has uint32, x []float64) {
+	first := number * vectorBlock
+	of := v.x.page(first >> pageBits)
+	has = uint32(of.used >> (first & pageMask))
+	return has, of.values[of.rank(bitOf(first)):][:bits.OnesCount32(has)]
 }
 
 // AppendBlock appends a block that is not empty, little endian: which coordinates are known (4 bytes, bit k for coordinate k), then
 // their numbers in ascending order (8 bytes each).
 func (v *Vector) AppendBlock(dst []byte, number int32) []byte {
-	has, page := v.x.used[number], v.x.pages[number]
+	has, all := v.block(number)
 	dst = binary.LittleEndian.AppendUint32(dst, has)
-	for ; has != 0; has &= has - 1 {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(page[bits.TrailingZeros32(has)]))
+	for _, x := range all {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(x))
 	}
 	return dst
 }
@@ -122,7 +122,7 @@ func (v *Vector) LoadBlock(number int32, stored []byte, limit int, valid func(fl
 	if last := int64(number)*vectorBlock + int64(bits.Len32(has)) - 1; number < 0 || last >= int64(limit) {
 		return fmt.Errorf("%w: block %d has coordinate %d, there are only %d", ErrVector, number, last, limit)
 	}
-	if int(number) < len(v.x.used) && v.x.used[number] != 0 {
+	if before, _ := v.block(number); before != 0 {
 		return fmt.Errorf("%w: the block came before", ErrVector)
 	}
 	rest := stored[4:]
