@@ -75,9 +75,3 @@ func (r *atRest) wake(source int32) {
 		v.Wake(&l.recorded)
 	}
 }
-
-// release frees the memory of a forgotten item.
-func (r *atRest) release(i policy.Item) {
-	r.published.Release(i)
-	r.recorded.Release(i)
-}

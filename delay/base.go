@@ -330,7 +330,6 @@ func (b *base) Release(i policy.Item) {
 		c.Release(i)
 	}
 	b.table.Release(i)
-	b.atRest.release(i)
 }
 
 // forget drops an item. The table comes last, since the other steps recompute the item's evidence.

@@ -140,11 +140,7 @@ func (u cellsHash) forget(i policy.Item) {
 
 func (u cellsHash) Release(i policy.Item) {
 	u.settle(u.table)
-	u.eachGroup(i, u.changedGroups.Release)
-	u.eachCell(i, u.cells.Release)
-	u.stale.Release(i)
 	u.awaited.Remove(i)
-	u.categories.changed.Release(i)
 }
 
 // forgetRows removes a cell's payoffs from our linear sums, but for the differences among them.

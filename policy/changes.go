@@ -1,24 +1,40 @@
 package policy
 
-import "iter"
+import (
+	"iter"
+	"math/bits"
+)
 
 // Changes notes which entries, numbered densely from 0, have changed since Clear, and how.
 type Changes struct {
-	numbers []int32      // in the order of their first change
-	bits    Pages[uint8] // by number: bits
+	numbers []int32 // in the order of their first change
+	of      []Set   // by bit: the entries that have it
 }
 
 // Note adds bits, at least one of them set, to an entry's changes.
-func (c *Changes) Note(n int32, bits uint8) {
-	at := c.bits.At(n)
-	if *at == 0 {
+func (c *Changes) Note(n int32, what uint8) {
+	if !c.Has(n) {
 		c.numbers = append(c.numbers, n)
 	}
-	*at |= bits
+	if more := bits.Len8(what) - len(c.of); more > 0 {
+		c.of = Extend(c.of, more)
+	}
+	for ; what != 0; what &= what - 1 {
+		c.of[bits.TrailingZeros8(what)].Add(n)
+	}
 }
 
 // Has returns whether an entry has changed.
-func (c *Changes) Has(n int32) bool { return c.bits.Get(n) != 0 }
+func (c *Changes) Has(n int32) bool { return c.bits(n) != 0 }
+
+func (c *Changes) bits(n int32) (what uint8) {
+	for bit := range c.of {
+		if c.of[bit].Has(n) {
+			what |= 1 << bit
+		}
+	}
+	return what
+}
 
 // Len returns the number of changed entries.
 func (c *Changes) Len() int { return len(c.numbers) }
@@ -27,7 +43,7 @@ func (c *Changes) Len() int { return len(c.numbers) }
 func (c *Changes) All() iter.Seq2[int32, uint8] {
 	return func(yield func(int32, uint8) bool) {
 		for _, n := range c.numbers {
-			if !yield(n, c.bits.Get(n)) {
+			if !yield(n, c.bits(n)) {
 				return
 			}
 		}
@@ -37,7 +53,9 @@ func (c *Changes) All() iter.Seq2[int32, uint8] {
 // Clear forgets all changes.
 func (c *Changes) Clear() {
 	for _, n := range c.numbers {
-		*c.bits.At(n) = 0
+		for bit := range c.of {
+			c.of[bit].Remove(n)
+		}
 	}
 	if c.numbers = c.numbers[:0]; cap(c.numbers) > mostNumbers {
 		c.numbers = nil
@@ -46,10 +64,3 @@ func (c *Changes) Clear() {
 
 // mostNumbers bounds the memory that stays for the next changes: a loaded partition has all items in them once.
 const mostNumbers = 4096
-
-// Release frees the memory of an entry without changes.
-func (c *Changes) Release(n int32) {
-	if c.bits.Get(n) == 0 {
-		c.bits.Remove(n)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+	"unsafe"
 )
 
 // Pages maps numbers from 0 to values, in pages that hold only those in use. Most items of a large catalogue are unknown, and used numbers
@@ -28,7 +29,7 @@ const (
 )
 
 // bitOf returns the bit of a number in its page.
-func bitOf(n int32) uint64 { return 1 << (n & pageMask) }
+func bitOf(n int32) uint64 { return 1 << (uint32(n) & pageMask) }
 
 // rank returns the place of a bit's value.
 func (p *page[T]) rank(bit uint64) int { return bits.OnesCount64(p.used & (bit - 1)) }
@@ -43,16 +44,27 @@ func (p *Pages[T]) page(at int32) (of page[T]) {
 
 // Get returns an entry's value; zero for a negative number.
 func (p *Pages[T]) Get(n int32) (v T) {
-	if at := n >> pageBits; uint(at) < uint(len(p.pages)) {
-		if page, bit := &p.pages[at], bitOf(n); page.used&bit != 0 {
-			return page.values[page.rank(bit)]
+	if at := int(uint32(n) >> pageBits); at < len(p.pages) {
+		page := &p.pages[at]
+		if upTo := page.used << (^uint32(n) & pageMask); int64(upTo) < 0 { // the number's bit has become the sign
+			v = page.values[bits.OnesCount64(upTo)-1]
 		}
 	}
 	return v
 }
 
-// has returns whether At has returned the entry since its last Remove.
-func (p *Pages[T]) has(n int32) bool { return p.page(n>>pageBits).used&bitOf(n) != 0 }
+// find returns an entry's value to be read, if At has returned it since its last Remove; else nil, as for a negative number.
+func (p *Pages[T]) find(n int32) *T {
+	if of := p.page(n >> pageBits); of.used&bitOf(n) != 0 {
+		return &of.values[of.rank(bitOf(n))]
+	}
+	return nil
+}
+
+func (p *Pages[T]) has(n int32) bool {
+	at := int(uint32(n) >> pageBits)
+	return at < len(p.pages) && p.pages[at].used&bitOf(n) != 0
+}
 
 // At returns an entry's value to be changed, valid until the next At of another entry, or Remove. The number must not be negative.
 func (p *Pages[T]) At(n int32) *T {
@@ -65,9 +77,17 @@ func (p *Pages[T]) At(n int32) *T {
 	k := page.rank(bit)
 	if page.used&bit == 0 {
 		page.used |= bit
-		page.values = slices.Insert(page.values, k, *new(T))
+		page.insert(k)
 	}
 	return &page.values[k]
+}
+
+// insert makes room for a value. Small ones take the whole room at once, which costs less time than growing.
+func (p *page[T]) insert(k int) {
+	if p.values == nil && unsafe.Sizeof(*new(T)) <= 8 {
+		p.values = make([]T, 0, pageSize)
+	}
+	p.values = slices.Insert(p.values, k, *new(T))
 }
 
 // Remove zeroes an entry's value, and frees its page if nothing is left in it.

@@ -59,9 +59,10 @@ func (t *Totals[S]) Rests(i int32) bool { return t.rests.Has(i) }
 // this partition has other values than it has published. Their evidence is computed here, from other sources' values and our own.
 type pooled struct {
 	global *Table
-	at     *reading       // the global table's present one, or the one held
-	fresh  map[Item]fresh // few, and far apart: pages would be nearly empty
-	loaded bool           // no item is fresh before
+	at     *reading // the global table's present one, or the one held
+	fresh  Pages[fresh]
+	count  int  // of fresh items
+	loaded bool // no item is fresh before
 	// Differences that fresh items make to the global sums over all items.
 	fed, weight int64
 	payoffs     wide
@@ -79,7 +80,7 @@ type fresh struct {
 // called, has changed. Values set before Loaded make no item fresh.
 func (t *Table) ShareTable(global *Table, source int32, number func(i int32) int32) {
 	t.Share(&global.Totals, source, number)
-	t.shared = &pooled{global: global, at: &global.reading, fresh: map[Item]fresh{}}
+	t.shared = &pooled{global: global, at: &global.reading}
 	t.reading = reading{}
 }
 
@@ -115,23 +116,29 @@ func (s *pooled) weigh(t *Table, i Item) {
 	if !s.loaded {
 		return
 	}
-	before, was := s.fresh[i]
-	if !was {
-		before = s.known(t, i)
-	}
 	after := t.own(i)
-	s.replace(&before, &after)
-	s.fresh[i] = after
+	if now := s.fresh.find(i); now != nil {
+		s.replace(now, &after)
+	} else {
+		known := s.known(t, i)
+		s.replace(&known, &after)
+		s.count++
+	}
+	*s.fresh.At(i) = after
 }
 
 func (s *pooled) forget(t *Table, i Item) {
-	e, was := s.fresh[i]
-	if !was {
-		return
+	if now := s.fresh.find(i); now != nil {
+		known := s.known(t, i)
+		s.replace(now, &known)
+		s.drop(i)
 	}
-	known := s.known(t, i)
-	s.replace(&e, &known)
-	delete(s.fresh, i)
+}
+
+// drop makes an item fresh no longer.
+func (s *pooled) drop(i Item) {
+	s.fresh.Remove(i)
+	s.count--
 }
 
 // own returns an item's evidence from other sources' values and our present own.
@@ -165,17 +172,17 @@ func (t *Table) Ready() bool { return t.shared != nil && t.shared.loaded }
 func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 	s := t.shared
 	s.fed, s.weight, s.payoffs, s.moments, s.current = 0, 0, wide{}, moments{}, false
-	for i := range s.fresh {
+	for i := range s.fresh.All() {
 		if !differs(i) {
-			delete(s.fresh, i)
+			s.drop(i)
 			continue
 		}
 		known, own := s.known(t, i), t.own(i)
 		s.replace(&known, &own)
-		s.fresh[i] = own
+		*s.fresh.At(i) = own
 	}
 	for i := range arrived {
-		if _, fresh := s.fresh[i]; !fresh && differs(i) {
+		if !s.fresh.has(i) && differs(i) {
 			t.Weigh(i)
 		}
 	}
@@ -183,7 +190,7 @@ func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 
 // WeighFresh recomputes the evidence of fresh items.
 func (t *Table) WeighFresh() {
-	for i := range t.shared.fresh {
+	for i := range t.shared.fresh.All() {
 		t.Weigh(i)
 	}
 }
@@ -192,17 +199,14 @@ func (t *Table) WeighFresh() {
 func (t *Table) Differs(i Item) bool { return !t.Rests(i) && t.Own(i) != t.Published(i) }
 
 // IsFresh returns whether an item's evidence is made here, below a global table.
-func (t *Table) IsFresh(i Item) bool {
-	_, fresh := t.shared.fresh[i]
-	return fresh
-}
+func (t *Table) IsFresh(i Item) bool { return t.shared.fresh.has(i) }
 
 // Fresh returns the number of fresh items; 0 without a global table.
 func (t *Table) Fresh() int {
 	if t.shared == nil {
 		return 0
 	}
-	return len(t.shared.fresh)
+	return t.shared.count
 }
 
 func (s *pooled) all() *moments {

@@ -119,8 +119,8 @@ func (t *Table) Evidence(i Item) Evidence {
 	if t.shared == nil {
 		return t.evidence.Get(i)
 	}
-	if e, fresh := t.shared.fresh[i]; fresh {
-		return e.Evidence
+	if now := t.shared.fresh.find(i); now != nil {
+		return now.Evidence
 	}
 	return t.shared.at.evidence.Get(t.number(i))
 }

@@ -241,7 +241,6 @@ func (t *Totals[S]) Release(i int32) {
 	t.rests.Remove(i)
 	t.changed++
 	t.others.Remove(i)
-	t.changes.Release(i)
 }
 
 func (t *Totals[S]) pool(i int32) {

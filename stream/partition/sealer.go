@@ -83,9 +83,6 @@ func (s *sealer) seal(l *learner) {
 	s.pages(l)
 	c := &l.items
 	c.changes.Clear()
-	for _, x := range c.ended {
-		c.changes.Release(x.number)
-	}
 	c.ended = c.ended[:0]
 	if n := c.len(); n != max(c.stored, 0) {
 		c.stored = n

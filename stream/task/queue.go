@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -43,8 +44,10 @@ type queued struct {
 	known uint64        // number of the Forget since which no look-up is needed; see runner.known
 }
 
-// size returns a record's bytes in its queue, with a fixed part for its own memory.
-func (it *queued) size() int { return len(it.Key) + len(it.Value) + len(it.Plain) + 64 }
+// size returns a record's bytes in its queue.
+func (it *queued) size() int {
+	return len(it.Key) + len(it.Value) + len(it.Plain) + int(unsafe.Sizeof(*it))
+}
 
 func (q *queue) len() int { return len(q.items) - q.head }
 

@@ -16,12 +16,16 @@ func (t *Task) fetch() {
 	}
 	for i := range r.queues {
 		q := &r.queues[i]
-		if q.disabled || q.fetching || q.bytes >= t.cfg.FetchBytes {
+		ahead := t.fetchFrom(q.topic, q.next)
+		if q.topic != event.Impressions {
+			ahead.MaxBytes /= 2 // small records, which take several times their bytes while they wait
+		}
+		if q.disabled || q.fetching || q.bytes >= ahead.MaxBytes {
 			continue
 		}
 		q.fetching = true
 		asked := t.now.Mono
-		send(t, callTimeout+t.cfg.FetchWait, t.fetchFrom(q.topic, q.next), func(f Fetched, err error) {
+		send(t, callTimeout+t.cfg.FetchWait, ahead, func(f Fetched, err error) {
 			q.fetching = false
 			if err != nil {
 				t.fetchFailed(q, err)

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -86,7 +87,7 @@ func TestOverlay_StaysBounded(t *testing.T) {
 // TestQueues_StayBounded: without steps a queue takes at most one fetch beyond its
 // limit, also of records without key and value. Stepped records are not kept in memory.
 func TestQueues_StayBounded(t *testing.T) {
-	d := served(t, func(c *Config) { c.FetchBytes = 6400 })
+	d := served(t, func(c *Config) { c.FetchBytes = 2 * 100 * int(unsafe.Sizeof(queued{})) })
 	d.hold = func(e Effect) bool { _, ok := e.(LookUp); return ok }
 	for range 10_000 {
 		d.w.append(event.Payoffs, nil, nil)
