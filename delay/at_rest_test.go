@@ -2,6 +2,7 @@ package delay
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestAtRest(t *testing.T) {
 		return all
 	}
 	own := func() string {
-		return fmt.Sprint(part.table.AllOwn(), part.attraction.table.AllOwn(), part.flights.awaiting.settled.AllOwn())
+		return fmt.Sprint(maps.Collect(part.table.AllOwn()), maps.Collect(part.attraction.table.AllOwn()), maps.Collect(part.flights.awaiting.settled.AllOwn()))
 	}
 
 	for i := range policy.Item(items) {

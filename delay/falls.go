@@ -59,8 +59,8 @@ func (f *falls) counted(t *policy.Table, i policy.Item, s policy.Sums, began int
 		f.begins, f.left = f.newest+1, 0
 		for i, own := range t.AllOwn() {
 			if own.N > 0 {
-				*t.At(policy.Item(i)) = policy.Sums{}
-				t.Changed(policy.Item(i), policy.SumsChanged)
+				*t.At(i) = policy.Sums{}
+				t.Changed(i, policy.SumsChanged)
 			}
 		}
 	}

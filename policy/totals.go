@@ -92,13 +92,16 @@ func (t *Totals[S]) Others(i int32) S {
 	return t.latest.sum
 }
 
-// AllOwn returns this partition's own values, in order of numbers.
-func (t *Totals[S]) AllOwn() []S {
-	all := make([]S, t.n)
-	for i := range all {
-		all[i] = t.Own(int32(i))
+// AllOwn iterates over this partition's own values in order of numbers, those at rest included, and some of them zero. The current one may be
+// changed meanwhile.
+func (t *Totals[S]) AllOwn() iter.Seq2[int32, S] {
+	return func(yield func(int32, S) bool) {
+		for i := range int32(t.n) {
+			if (t.own.has(i) || t.rests.Has(i)) && !yield(i, t.Own(i)) {
+				return
+			}
+		}
 	}
-	return all
 }
 
 // Own returns this partition's own value of i.
