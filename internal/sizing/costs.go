@@ -58,11 +58,11 @@ const (
 	nameBytes      = 40       // of an item in the process, besides its name
 	metBytes       = 20       // of one in a partition
 	paidBytes      = 15       // and where it is paid, once the process has read its partition's publication
-	freshBytes     = 175      // and before, or if the process reads nothing
+	freshBytes     = 135      // and before, or if the process reads nothing
 	historyMemory  = 42       // and of a block of its history
-	wholeBytes     = 480      // of an item that several partitions have published
-	sourceBytes    = 38       // and of each partition's statistics of it
-	sourceBlock    = 43       // of a block of either
+	wholeBytes     = 400      // of an item that several partitions have published
+	sourceBytes    = 44       // and of each partition's statistics of it
+	sourceBlock    = 44       // of a block of either
 	packedRest     = 10       // and where its history is packed
 	packedApart    = 24       // of a history whose blocks are packed, besides these
 	packedBlock    = 14       // of one, of payoffs that are no whole numbers
