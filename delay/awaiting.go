@@ -309,11 +309,15 @@ func (a *awaiting) now() *estimated {
 // itemShares are the share of an item's selections that are paid, and the share of payoffs below the default.
 type itemShares struct{ paid, below float64 }
 
-// spansOf returns an item's selections in flight of all sources, in disjoint intervals.
+// spansOf returns an item's selections in flight of all sources, in disjoint intervals. They must not be changed: partitions read those of
+// the global learner side by side. They are valid until the next call.
 func (a *awaiting) spansOf(i policy.Item) inflight.Intervals {
 	ours, others := a.ours(i), a.elsewhere(i)
-	if len(others) == 0 {
+	switch {
+	case len(others) == 0:
 		return ours
+	case len(ours) == 0:
+		return others
 	}
 	all := ours.Add(others)
 	a.updateSharesIn(all)

@@ -466,3 +466,51 @@ func testSharing(t *rapid.T, k kind) {
 	}
 	t.Repeat(actions)
 }
+
+// TestSharing_ReadsLeaveTheGlobalLearner: partitions that decide side by side set nothing in the global learner's selections in flight, not
+// even to the value that they have.
+func TestSharing_ReadsLeaveTheGlobalLearner(t *testing.T) {
+	tried := 0
+	for _, k := range kinds() {
+		if l := baseOf(k.make(t)); l == nil || l.flights.awaiting == nil {
+			continue
+		}
+		tried++
+		t.Run(k.name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				w := newSharing(t, k)
+				for i := range policy.Item(sharedItems) {
+					w.ref++
+					fb := Feedback{Ref: w.ref, Item: i, Began: w.now, Propensity: 0.25, X: randomRow(policy.Key(i), 0)}
+					fb.Candidates, fb.Order = drawRanking(t)
+					w.each(rapid.IntRange(0, 2).Draw(t, "by"), fb, Learner.Selected)
+				}
+				w.sync(t)
+				const mark = -1 // no computation sets it
+				flights := func(check bool) {
+					for i := range policy.Item(sharedItems) {
+						spans := baseOf(w.global).flights.Others(i).Spans
+						require.NotEmpty(t, spans)
+						for n := range spans {
+							if check {
+								require.EqualValues(t, mark, spans[n].Above, "item %d", i)
+							}
+							spans[n].Above = mark
+						}
+					}
+				}
+				flights(false)
+				for _, p := range w.parts {
+					about := policy.Context{X: randomRow(0, 0)}
+					p.learner.Decide(allItems(sharedItems), &about, 1, &Decision{})
+					p.learner.Status()
+					for i := range policy.Item(sharedItems) {
+						p.learner.Evidence(i)
+					}
+					flights(true)
+				}
+			})
+		})
+	}
+	require.GreaterOrEqual(t, tried, 5)
+}
