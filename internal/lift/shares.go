@@ -1,6 +1,7 @@
 package lift
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -70,6 +71,7 @@ func (u *Units) compareShares(r *Report, looks []look, outcomes []joinedlog.Outc
 			all = append(all, experiment.RunTotals{Experiment: run.Experiment, Totals: run.totals(earlier[k])})
 		}
 		all = append(all, experiment.RunTotals{Experiment: u.Experiment, Totals: u.totals(u.before(arm, looks))})
+		slices.SortFunc(all, func(a, b experiment.RunTotals) int { return cmp.Compare(a.Run, b.Run) })
 		var differ bool
 		a.Shares, differ = experiment.AtShares(a.Arm, all)
 		shares = max(shares, len(a.Shares))

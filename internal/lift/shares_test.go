@@ -31,6 +31,7 @@ func TestShares(t *testing.T) {
 		o := w.options(w.end + 2*horizon)
 		o.Shared = true
 		require.Contains(t, strings.Join(w.report(t, t.TempDir(), o).Notes, "; "), "had one share each")
+		second := w.e
 		w.rerun(t, 3, 0.2, 0.3, 10_000)
 		o = w.options(w.end + 2*horizon)
 		alone := w.report(t, t.TempDir(), o)
@@ -48,6 +49,12 @@ func TestShares(t *testing.T) {
 		require.InDelta(t, 0.6, shares[1].Share, 1e-9)
 		require.Equal(t, *alone.Arms[1].Lift, shares[0].Lift)
 		require.Less(t, shares[0].Lower, *alone.Arms[1].Lower, "two intervals share α")
+		third := w.e
+		w.e = second
+		o = w.options(w.end + 2*horizon)
+		o.Shared = true
+		require.Equal(t, shares, w.report(t, t.TempDir(), o).Arms[1].Shares, "of whichever run the report is")
+		w.e = third
 		require.NotContains(t, strings.Join(r.Notes, "; "), "one share each")
 		r.Arms[1].Shares, r.Notes, alone.Notes = nil, nil, nil
 		require.Equal(t, alone, r)

@@ -28,7 +28,7 @@ type AtShare struct {
 // A run's S and V are those of Bounds. Sums over runs with one share are sums of one martingale, with one c. The j-th share in the order of
 // runs gets α/2ʲ of an arm's α, so all intervals hold together with probability 1 − α, however many shares later runs add. If two of them
 // are disjoint, the mean lifts at these shares differ, or an interval is wrong. Runs that lack the arm or the control, or whose units do not
-// fit their shares, are left out.
+// fit their shares, are left out. runs come in their order.
 func AtShares(arm string, runs []RunTotals) (all []AtShare, differ bool) {
 	type sums struct{ s, v, control, alpha float64 }
 	var by []sums
