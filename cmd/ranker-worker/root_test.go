@@ -28,7 +28,8 @@ type ran struct {
 func run(t *testing.T, stdin string, args ...string) ran {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	code := execute(t.Context(), args, strings.NewReader(stdin), &out, &errOut)
+	// Without arguments, but not nil: cobra would take those of the test's own process.
+	code := execute(t.Context(), append([]string{}, args...), strings.NewReader(stdin), &out, &errOut)
 	return ran{code, out.String(), errOut.String()}
 }
 
