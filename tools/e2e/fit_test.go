@@ -76,6 +76,7 @@ func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
 				r.awaitReady(t)
 			}
 			var log testworker.Log
+			began := time.Now()
 			unfit := w.startLogging(t, &spoilt, &log)
 			unfit.awaitUnready(t, c.why)
 			w.publish(t, w.impressions("i", 120)...)
@@ -87,7 +88,9 @@ func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
 			text := unfit.awaitUnready(t, c.why)
 			require.Contains(t, text, "stays outside of group "+w.group)
 			require.LessOrEqual(t, strings.Count(log.String(), "\n"), unfitLines)
-			require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), "one line says it: %s", log.String())
+			said := strings.Count(log.String(), "level=WARN")
+			require.Positive(t, said)
+			require.LessOrEqual(t, said, 1+int(time.Since(began)/(30*time.Second)), "one line says it, again after 30 s: %s", log.String())
 
 			if c.mend != nil {
 				c.mend(t, w)
