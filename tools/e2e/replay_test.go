@@ -83,12 +83,10 @@ func TestReplay_FromABase(t *testing.T) {
 		const impressions = 6000
 		w := newWorld(t, env, 3, "policy: moss")
 		dir := filepath.Join(t.TempDir(), "base")
-		ctx, cancel := context.WithTimeout(context.Background(), deadline)
-		defer cancel()
 		worker := w.start(t)
 		p, done := w.play(t, impressions, 1, nil)
 		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] > impressions/4 }, deadline, 10*time.Millisecond)
-		taken, err := w.stateTool(t).TakeBase(ctx, dir+"/")
+		taken, err := w.stateTool(t).TakeBase(t.Context(), dir+"/")
 		require.NoError(t, err)
 		worker.stop(t)
 		worker = w.start(t)
@@ -96,7 +94,7 @@ func TestReplay_FromABase(t *testing.T) {
 		w.await(t, p.sent)
 		worker.stop(t)
 		require.Len(t, taken.Partitions, 3)
-		_, err = w.stateTool(t).TakeBase(ctx, dir)
+		_, err = w.stateTool(t).TakeBase(t.Context(), dir)
 		require.ErrorContains(t, err, "is there already")
 
 		gone := make([]int64, 3)
@@ -113,7 +111,7 @@ func TestReplay_FromABase(t *testing.T) {
 
 		gone[0]++
 		w.forget(t, event.Impressions, gone)
-		later, err := audit.Open(ctx, w.access)
+		later, err := audit.Open(t.Context(), w.access)
 		require.NoError(t, err)
 		defer later.Close()
 		require.ErrorContains(t, later.From(dir), "take a newer base")

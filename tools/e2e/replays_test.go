@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -55,8 +54,6 @@ func TestUnraced_ReplayFromABaseBehindARebuild(t *testing.T) {
 	t.Parallel()
 	const impressions = 12_000
 	w := newWorld(t, testenv.Real(t), 3, "policy: moss")
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
 	_, done := w.play(t, impressions, 1, nil)
 	read := func(n int64) {
 		t.Helper()
@@ -65,7 +62,7 @@ func TestUnraced_ReplayFromABaseBehindARebuild(t *testing.T) {
 	bases := t.TempDir()
 	base := func(name string) {
 		t.Helper()
-		_, err := w.stateTool(t).TakeBase(ctx, filepath.Join(bases, name))
+		_, err := w.stateTool(t).TakeBase(t.Context(), filepath.Join(bases, name))
 		require.NoError(t, err)
 	}
 	worker := w.start(t)
@@ -79,7 +76,7 @@ func TestUnraced_ReplayFromABaseBehindARebuild(t *testing.T) {
 	read(2000)
 	worker.stop(t)
 	w.lose(t)
-	_, err := w.stateTool(t).Rebuild(ctx, admin.RebuildQuery{})
+	_, err := w.stateTool(t).Rebuild(t.Context(), admin.RebuildQuery{})
 	require.NoError(t, err)
 	base("rebuilt")
 	worker = w.start(t)

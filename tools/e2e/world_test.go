@@ -205,7 +205,8 @@ func (w testWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// play lets simulated users use the pipeline. Their days pass at once, but records carry the real time: nothing expires.
+// play lets simulated users use the pipeline. Their days pass at once, but records carry the real time: nothing expires. It ends where
+// nothing has come for so long as deadline.
 func (w *world) play(t *testing.T, impressions int, seed uint64, progress func(platform.Progress)) (*players, chan error) {
 	t.Helper()
 	c := simulate.Defaults(seed)
@@ -216,15 +217,28 @@ func (w *world) play(t *testing.T, impressions int, seed uint64, progress func(p
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
 	p := &players{users: platform.Simulated{{Population: population}}}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	stands := time.AfterFunc(deadline, cancel)
+	var last platform.Progress
+	goesOn := func(now platform.Progress) {
+		if now != last {
+			last = now
+			stands.Reset(deadline)
+		}
+		if progress != nil {
+			progress(now)
+		}
+	}
 	p.platform = platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg),
-		Log: b, From: make([]int64, w.partitions), Impressions: impressions, Progress: progress,
+		Log: b, From: make([]int64, w.partitions), Impressions: impressions, Progress: goesOn,
 		Stamp: func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, p.users)
 	done := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	t.Cleanup(cancel)
 	go func() {
 		var err error
-		p.sent, err = p.platform.Run(ctx)
+		if p.sent, err = p.platform.Run(ctx); !stands.Stop() {
+			err = fmt.Errorf("nothing came for %v: %w", deadline, err)
+		}
 		done <- err
 		close(done)
 	}()
