@@ -232,7 +232,7 @@ func TestHeldProducerIsNewest(t *testing.T) {
 		})
 	})
 	t.Run("real", func(t *testing.T) {
-		own := testenv.OwnKafka(t, realkafka.Options{Settings: map[string]string{"transactional.id.expiration.ms": "2000",
+		own := testenv.OwnKafka(t, realkafka.Options{Settings: map[string]string{"transactional.id.expiration.ms": "5000",
 			"transaction.remove.expired.transaction.cleanup.interval.ms": "500"}})
 		check(t, own.Addr, func(p *Partition) {
 			k, err := kgo.NewClient(kgo.SeedBrokers(own.Addr))
