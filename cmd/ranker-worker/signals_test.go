@@ -26,8 +26,10 @@ func TestSignals_TheThird(t *testing.T) {
 			<-drain.Done()
 			send()
 			<-force.Done()
-			send()
-			time.Sleep(10 * time.Second) // an end that hangs
+			for range 100 { // an end that hangs: for ten seconds, where no later signal ends it
+				send()
+				time.Sleep(100 * time.Millisecond)
+			}
 			return nil
 		})
 		cmd.SetContext(context.Background())

@@ -96,6 +96,8 @@ func TestUnraced_AnAfternoonIsEnough(t *testing.T) {
 		sent, err := p.Run(t.Context())
 		require.NoError(t, err)
 		w.await(t, sent)
+		// Estimates are as of a tick. The last one of the play may lie before much of it, where workers read it in a burst.
+		require.NoError(t, p.PassTo(t.Context(), p.Clock()+60_000))
 		l := worker.shows(t, sent.Payoffs)
 		worker.stop(t)
 
@@ -108,7 +110,7 @@ func TestUnraced_AnAfternoonIsEnough(t *testing.T) {
 	})
 }
 
-// shows returns the page's figures of the first learner, when these are of so many ended impressions.
+// shows returns the page's figures of the first learner, when these are of so many ended impressions, and a value is known.
 func (r *running) shows(t *testing.T, ended int) (l dashboard.LearnerPage) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -117,8 +119,10 @@ func (r *running) shows(t *testing.T, ended int) (l dashboard.LearnerPage) {
 		var page dashboard.Page
 		require.NoError(t, json.NewDecoder(answer.Body).Decode(&page))
 		l = page.Learners[0]
-		return l.Ended == int64(ended)
+		if l.Early != "" {
+			t.Logf("too early: %s, %+v", l.Early, l.Learner)
+		}
+		return l.Ended == int64(ended) && l.Payoff != nil
 	}, deadline, 50*time.Millisecond)
-	require.NotNil(t, l.Payoff, "too early: %s, %+v", l.Early, l.Learner)
 	return l
 }
