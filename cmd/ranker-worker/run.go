@@ -136,7 +136,7 @@ func signals(ctx context.Context, log *slog.Logger) (drain, force context.Contex
 		}
 		select {
 		case <-got:
-			signal.Stop(got)
+			signal.Reset(os.Interrupt, syscall.SIGTERM) // of the command's context, too: a third one ends the process
 			cancelForce()
 		case <-done:
 		}
