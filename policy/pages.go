@@ -55,10 +55,11 @@ func (p *Pages[T]) Get(n int32) (v T) {
 
 // find returns an entry's value to be read, if At has returned it since its last Remove; else nil, as for a negative number.
 func (p *Pages[T]) find(n int32) *T {
-	if of := p.page(n >> pageBits); of.used&bitOf(n) != 0 {
-		return &of.values[of.rank(bitOf(n))]
+	if !p.has(n) {
+		return nil
 	}
-	return nil
+	page := &p.pages[n>>pageBits]
+	return &page.values[page.rank(bitOf(n))]
 }
 
 func (p *Pages[T]) has(n int32) bool {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
@@ -113,16 +114,15 @@ func TestUnraced_AnAfternoonIsEnough(t *testing.T) {
 // shows returns the page's figures of the first learner, when these are of so many ended impressions, and a value is known.
 func (r *running) shows(t *testing.T, ended int) (l dashboard.LearnerPage) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	assert.Eventually(t, func() bool {
 		answer := httptest.NewRecorder()
 		r.App.Board.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/page/live.json", nil))
 		var page dashboard.Page
 		require.NoError(t, json.NewDecoder(answer.Body).Decode(&page))
 		l = page.Learners[0]
-		if l.Early != "" {
-			t.Logf("too early: %s, %+v", l.Early, l.Learner)
-		}
 		return l.Ended == int64(ended) && l.Payoff != nil
 	}, deadline, 50*time.Millisecond)
+	require.EqualValues(t, ended, l.Ended)
+	require.NotNil(t, l.Payoff, "too early: %s, %+v", l.Early, l.Learner)
 	return l
 }

@@ -86,7 +86,7 @@ func TestReplay_FromABase(t *testing.T) {
 		worker := w.start(t)
 		p, done := w.play(t, impressions, 1, nil)
 		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] > impressions/4 }, deadline, 10*time.Millisecond)
-		taken, err := w.stateTool(t).TakeBase(t.Context(), dir+"/")
+		taken, err := w.stateTool(t).TakeBase(within(t), dir+"/")
 		require.NoError(t, err)
 		worker.stop(t)
 		worker = w.start(t)
@@ -94,7 +94,7 @@ func TestReplay_FromABase(t *testing.T) {
 		w.await(t, p.sent)
 		worker.stop(t)
 		require.Len(t, taken.Partitions, 3)
-		_, err = w.stateTool(t).TakeBase(t.Context(), dir)
+		_, err = w.stateTool(t).TakeBase(within(t), dir)
 		require.ErrorContains(t, err, "is there already")
 
 		gone := make([]int64, 3)
@@ -111,7 +111,7 @@ func TestReplay_FromABase(t *testing.T) {
 
 		gone[0]++
 		w.forget(t, event.Impressions, gone)
-		later, err := audit.Open(t.Context(), w.access)
+		later, err := audit.Open(within(t), w.access)
 		require.NoError(t, err)
 		defer later.Close()
 		require.ErrorContains(t, later.From(dir), "take a newer base")
@@ -149,7 +149,7 @@ func TestReplay_BehindAnotherSetting(t *testing.T) {
 		}
 		require.Equal(t, map[string]int64{"the rankings were ma": 10, "the state before was": 20}, rankings, results[0].NotExact)
 		dir := filepath.Join(t.TempDir(), "base")
-		_, err = w.stateTool(t).TakeBase(t.Context(), dir)
+		_, err = w.stateTool(t).TakeBase(within(t), dir)
 		require.NoError(t, err)
 		rank("last")
 		all, same := w.replayFrom(t, dir)

@@ -62,7 +62,7 @@ func TestUnraced_ReplayFromABaseBehindARebuild(t *testing.T) {
 	bases := t.TempDir()
 	base := func(name string) {
 		t.Helper()
-		_, err := w.stateTool(t).TakeBase(t.Context(), filepath.Join(bases, name))
+		_, err := w.stateTool(t).TakeBase(within(t), filepath.Join(bases, name))
 		require.NoError(t, err)
 	}
 	worker := w.start(t)
@@ -76,7 +76,7 @@ func TestUnraced_ReplayFromABaseBehindARebuild(t *testing.T) {
 	read(2000)
 	worker.stop(t)
 	w.lose(t)
-	_, err := w.stateTool(t).Rebuild(t.Context(), admin.RebuildQuery{})
+	_, err := w.stateTool(t).Rebuild(within(t), admin.RebuildQuery{})
 	require.NoError(t, err)
 	base("rebuilt")
 	worker = w.start(t)

@@ -205,6 +205,13 @@ func (w testWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// within returns a context that bounds one wait.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // play lets simulated users use the pipeline. Their days pass at once, but records carry the real time: nothing expires. It ends where
 // nothing has come for so long as deadline.
 func (w *world) play(t *testing.T, impressions int, seed uint64, progress func(platform.Progress)) (*players, chan error) {

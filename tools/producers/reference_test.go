@@ -58,11 +58,12 @@ func impressionOf(m protoreflect.Message) event.Impression {
 	i.Time, i.HasTime = timeOf(field(m, "time"))
 	fields := m.Descriptor().Fields()
 	excluded := map[string]bool{}
-	for list, k := m.Get(fields.ByName("exclude")).List(), 0; k < list.Len(); k++ {
-		excluded[list.Get(k).String()] = true
+	exclude, candidates := m.Get(fields.ByName("exclude")).List(), m.Get(fields.ByName("candidates")).List()
+	for k := range exclude.Len() {
+		excluded[exclude.Get(k).String()] = true
 	}
-	for list, k := m.Get(fields.ByName("candidates")).List(), 0; k < list.Len(); k++ {
-		c := list.Get(k).Message()
+	for k := range candidates.Len() {
+		c := candidates.Get(k).Message()
 		item, pin := bytesOf(field(c, "item")), c.Get(c.Descriptor().Fields().ByName("pin")).Uint()
 		if excluded[string(item)] {
 			continue

@@ -205,7 +205,7 @@ func TestTokens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(file, []byte("shop 0123456789abcdef\nother fedcba9876543210\n"), 0o600))
 	p := newPlace(t, testenv.Embedded(t), 1, fmt.Sprintf("%s, tokens_file: %q, rate: 1000", patient, file), "")
-	p.tokenRate = 2
+	p.tokenRate = 3
 	r := p.open(t)
 	const payoff = `{"impression_id":"i","payoff":1}`
 	for _, token := range []string{"", "0123456789abcde", "shop"} {
@@ -221,7 +221,7 @@ func TestTokens(t *testing.T) {
 	for range 20 {
 		statuses[r.post(t, "/v1/payoffs", payoff).Status]++
 	}
-	require.GreaterOrEqual(t, statuses[http.StatusAccepted], 2)
+	require.GreaterOrEqual(t, statuses[http.StatusAccepted], 3)
 	require.Positive(t, statuses[http.StatusTooManyRequests], "%v", statuses)
 	r.token = "fedcba9876543210"
 	require.Equal(t, http.StatusAccepted, r.post(t, "/v1/payoffs", payoff).Status, "one is not held up by another")
