@@ -83,10 +83,10 @@ func (p *Pages[T]) At(n int32) *T {
 	return &page.values[k]
 }
 
-// insert makes room for a value. Small ones take the whole room at once, which costs less time than growing.
+// insert makes room for a value. Small ones take a quarter of the room at once, which costs less time than growing from one.
 func (p *page[T]) insert(k int) {
 	if p.values == nil && unsafe.Sizeof(*new(T)) <= 8 {
-		p.values = make([]T, 0, pageSize)
+		p.values = make([]T, 0, pageSize/4)
 	}
 	p.values = slices.Insert(p.values, k, *new(T))
 }
