@@ -91,7 +91,7 @@ var ofDelays = []*definition{
 	conversions("instalments", "0.2 to 1 payments of 0.1 to 0.3 in the mean; their sum is final after 12,000", func(d *definition) {
 		d.delays.paid, d.delays.sums, d.delays.several = rates(0.2, 1), true, true
 	}),
-	sales("bimodal", "from here on an impression a minute, silence after 30 days; 2 to 10%: 80% in an hour, 20% after 14 days",
+	sales("bimodal", "a day has 1,440 impressions, as below unless said; silence after 30 days; 2 to 10%: 80% in an hour, 20% after 14 days",
 		func(d *definition) { d.delays.delay = bimodal(0.8) }),
 	sales("revenue", "2 to 10% are paid in 3 days, lognormally; the range has 100 medians",
 		func(d *definition) { d.delays.spread, d.delays.most = 2, 100 }),
