@@ -106,24 +106,24 @@ var contextKind = kind[Context]{name: "mapping", span: "the next nine keys", par
 
 var contextSettings = []setting[Context]{
 	value("user", func(c *Context) *[]Feature { return &c.User }, featuresKind, nil,
-		"numbers of the user, in the order in which impressions list them in `features`. Alone they explain payoffs without an effect on rankings; see `cross`"),
+		"numbers of the user, in the order of impressions' `features`. Alone they rank nothing; see `cross`"),
 	value("item", func(c *Context) *[]Feature { return &c.Item }, featuresKind, nil,
-		"numbers of a candidate, in the order in which it lists them in its `features`; and `utility`, its utility, and `predicted`, "+
-			"another model's expected payoff within `payoff_range`: these two are not in the list"),
+		"numbers of a candidate, in the order of its `features`; and, not in that list, `utility`, its utility, and `predicted`, "+
+			"another model's expected payoff within `payoff_range`"),
 	value("cross", func(c *Context) *[][2]string { return &c.Cross }, crossKind, nil,
 		"pairs of features, whose products are features too"),
 	value("missing", func(c *Context) *Missing { return &c.Missing }, words(RefuseMissing, MissingIsZero), RefuseMissing,
-		"handling of an impression without a declared number: it is a dead letter (`refuse`), or the number counts as the middle of its range (`zero`)"),
+		"an impression without a declared number is a dead letter (`refuse`), or the number counts as the middle of its range (`zero`)"),
 	value("segments", func(c *Context) *[]string { return &c.Segments }, segmentsKind, nil,
-		"names of groups of users for whom items may pay differently, from impressions' `segment`. All other users are one more group"),
+		"groups of users for whom items may pay differently, by impressions' `segment`. All other users are one more group"),
 	value("categories", func(c *Context) *bool { return &c.Categories }, yesOrNo, false,
 		"items of one `category` of candidates may pay alike"),
 	value("clock", func(c *Context) *[]Turn { return &c.Clock }, clockKind, nil,
-		"items may pay differently by the hour of the day, and by the day of the week, of the impression's event time. The learner estimates whether they do, "+
+		"items may pay differently by the hour and the weekday of the impression's event time. The learner estimates whether they do, "+
 			"and which hours and days are alike"),
 	value("time_zone", func(c *Context) *string { return &c.TimeZone }, zoneKind, "", "of the clock; without it UTC"),
 	value("age", func(c *Context) *bool { return &c.Age }, yesOrNo, false,
-		"payoffs may depend on the time since an item's first impression, in event time, equally for all items"),
+		"payoffs may depend on the event time since an item's first impression, equally for all items"),
 }
 
 // isFeatureName matches a feature's name, since names are labels of metrics, and parts of fingerprints.

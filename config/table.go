@@ -24,7 +24,7 @@ var settings = []setting[Config]{
 	sectionOf("traces", func(c *Config) *Traces { return &c.Traces }, []setting[Traces]{
 		value("endpoint", func(t *Traces) *string { return &t.Endpoint }, endpoint, "",
 			"a collector for OTLP over HTTP, such as `http://127.0.0.1:4318`; `/v1/traces` is added. Empty: no traces. "+
-				"Headers, certificates and the like are set by OpenTelemetry's variables: [Traces](do/traces.md)"),
+				"Headers and certificates are set by OpenTelemetry's variables: [Traces](do/traces.md)"),
 		value("ratio", func(t *Traces) *float64 { return &t.Ratio }, numberIn(0, 1), 1,
 			"the share of batches, and of requests to `serve`, that are traced. A batch with a record whose trace is sampled is always traced, "+
 				"and a request with a trace if that is sampled"),
@@ -39,16 +39,15 @@ var settings = []setting[Config]{
 			"how long a payoff or selection is parked until its impression is read"),
 		value("remember", func(j *Join) *time.Duration { return &j.Remember },
 			durationOr("horizon", UntilHorizon, 0, longest), day,
-			"how long an ended impression is remembered, in event time: until then a repeated payoff, selection or "+
+			"event time for which an ended impression is remembered: until then a repeated payoff, selection or "+
 				"impression counts as `duplicate` or `late`. Afterwards a payoff or selection is parked for "+
 				"`parking_time` and is an `orphan`, and a repeated impression is ranked again. `horizon`: until its payoff deadline and "+
 				"`parking_time` are over. At least `parking_time`, also by default").
 			within("`parking_time` to 3650d, or `horizon`"),
 		value("max_parked", func(j *Join) *int { return &j.MaxParked }, wholeNumber(0, 100_000_000), 100_000,
-			"parked records, per partition. At this number, a topic whose next record would have to be parked pauses until "+
-				"the topics with its impression or selection have been read up to its time; a record without room even then is an "+
-				"orphan, and counted as `crowded`. One impression has at most 256 parked records of 256 KiB in total, and a partition 64 MiB. Not 0 together with "+
-				"`parking_time`"),
+			"parked records, per partition. At this number, a topic whose next record needs room pauses until "+
+				"the topics with its impression or selection have been read up to its time; without room even then the record is an "+
+				"orphan, counted as `crowded`. [Limits](reference/limits.md#single-records) in bytes hold, too. Not 0 together with `parking_time`"),
 	}),
 	sectionOf("limits", func(c *Config) *Limits { return &c.Limits }, []setting[Limits]{
 		value("max_candidates", func(l *Limits) *int { return &l.MaxCandidates }, wholeNumber(1, mostCandidates), 10_000,
@@ -97,9 +96,9 @@ var saslSettings = []setting[SASL]{
 	value("password", func(a *SASL) *Secret { return &a.Password }, secret, "", "use `${VAR}`; with `token_url` the client secret"),
 	value("password_file", func(a *SASL) *string { return &a.PasswordFile }, neededFile, "", aboutPasswordFile),
 	value("token_file", func(a *SASL) *string { return &a.TokenFile }, neededFile, "",
-		"for `oauthbearer`: the token, such as a projected one of a Kubernetes service account; read at the start and for each new connection"),
+		"for `oauthbearer`: the token, such as one of a Kubernetes service account; read at the start and for each new connection"),
 	value("token_url", func(a *SASL) *string { return &a.TokenURL }, tokenURL, "",
-		"for `oauthbearer`, instead of `token_file`: the OAuth 2.0 token endpoint, with client credentials; a token is used until "+
+		"instead of `token_file`: the OAuth 2.0 token endpoint, with client credentials; a token is used until "+
 			"a fifth of its time is left"),
 	value("token_ca_file", func(a *SASL) *string { return &a.TokenCAFile }, neededFile, "",
 		"PEM, for `token_url`; read at each request; without it the system's roots"),
@@ -129,12 +128,12 @@ var serveSettings = []setting[Serve]{
 		"PEM, the server's certificate; read again at each handshake; goes with `key_file`. Without it there is no TLS"),
 	value("key_file", func(s *Serve) *string { return &s.KeyFile }, neededFile, "", "PEM; goes with `cert_file`"),
 	value("tokens_file", func(s *Serve) *string { return &s.TokensFile }, neededFile, "",
-		"permitted senders: a name and a bearer token in each line; read again when it has changed, and at SIGHUP. Without it anybody who reaches "+
+		"permitted senders: a name and a bearer token in each line; read again when changed, and at SIGHUP. Without it anybody who reaches "+
 			"`listen` may send"),
 	value("timeout", func(s *Serve) *time.Duration { return &s.Timeout }, duration(time.Millisecond, 10*time.Second), 200*time.Millisecond,
 		"how long a request waits for its ranking; then the answer is the order by utility"),
 	value("remember", func(s *Serve) *int64 { return &s.Remember }, size[int64](1<<20, 1<<40, withoutHint), 64<<20,
-		"memory for recent rankings, of all partitions together, which answers repeated requests"),
+		"memory for recent rankings of all partitions, which answers repeated requests"),
 	value("max_body_bytes", func(s *Serve) *int64 { return &s.MaxBodyBytes }, size[int64](1<<10, 64<<20, withoutHint), 4<<20,
 		"length of a request's body"),
 	value("concurrency", func(s *Serve) *int { return &s.Concurrency }, wholeNumber(1, 100_000), 4000,
@@ -146,8 +145,7 @@ var serveSettings = []setting[Serve]{
 const (
 	noBrokers         = "at least one broker is needed, as host:port"
 	noRedis           = "is needed, such as redis://127.0.0.1:6379/0, or redis.addresses"
-	aboutPasswordFile = "in place of `password`; read at the start and for each new connection, so that a password can be " +
-		"changed without a restart"
+	aboutPasswordFile = "in place of `password`; read at the start and for each new connection, so it can change without a restart"
 )
 
 var tlsSettings = []setting[TLS]{

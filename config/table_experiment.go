@@ -10,7 +10,7 @@ var experimentSettings = []setting[Experiment]{
 	value("arms", func(x *Experiment) *[]Arm { return &x.Arms }, sharesKind, nil,
 		"learners that rank, and their shares of units").orElse(noArms),
 	value("control", func(x *Experiment) *string { return &x.Control }, anything("learner", "one of `arms`", isFilled), "",
-		"the arm that the others are compared with; it also ranks impressions without a unit").orElse("is needed: the arm that others are compared with"),
+		"the arm that others are compared with; also ranks impressions without a unit").orElse("is needed: the arm that others are compared with"),
 	value("by", func(x *Experiment) *Unit { return &x.By }, words(ByImpression, ByUser), ByImpression,
 		"unit of assignment: each impression, or a group of users for a `period`. By user, impressions need `user`"),
 	value("period", func(x *Experiment) *time.Duration { return &x.Period }, durationOr("never", Never, time.Hour, longest), 7*day,
@@ -18,18 +18,18 @@ var experimentSettings = []setting[Experiment]{
 		return x.By != ByUser
 	}),
 	value("run", func(x *Experiment) *int { return &x.Run }, wholeNumber(1, 1_000_000_000), 1,
-		"raise it with every change of the experiment: units are assigned again, counts begin at zero, and arms stopped by a guard return"),
+		"raise it with every change of the experiment: units are assigned again, counts begin at zero, arms stopped by a guard return"),
 	value("unpaid", func(x *Experiment) **float64 { return &x.Unpaid }, maybe("within the arms' `payoff_range`", schema{}), nil,
 		"payoff of a selection never paid in the comparison, if the arms have `on_expiry: drop`"),
 	value("learning", func(x *Experiment) *Learning { return &x.Learning }, words(Separate, Shared), Separate,
 		"data that arms learn from: each from its own rankings (`separate`); or all from all (`shared`): policies that decide by "+
 			"the control's statistics. Those that rank, with `direct`, the same `silence` and `drift`, and `utilities: given`"),
 	value("shadow", func(x *Experiment) *[]Arm { return &x.Shadow }, shadowKind, nil,
-		"learners that decide like arms under `shared`, each on its share of the experiment's impressions, without being shown: the ranking records their "+
+		"learners that decide like arms under `shared`, each on its share of impressions, without being shown: the ranking records their "+
 			"order. Needs `learning: shared`"),
 	sectionOf("guard", func(x *Experiment) *Guard { return &x.Guard }, []setting[Guard]{
 		value("margin", func(g *Guard) *float64 { return &g.Margin }, numberIn(0, 1), 0.2,
-			"share of the control's mean payoff: an arm is stopped once it certainly loses more than this").unless(func(g *Guard) bool { return g.Fallback == "" }),
+			"an arm is stopped once it certainly loses more than this share of the control's mean payoff").unless(func(g *Guard) bool { return g.Fallback == "" }),
 		value("fallback", func(g *Guard) *string { return &g.Fallback }, anything("learner", "one of `arms`", isFilled), "",
 			"the arm that then ranks instead; without it there is no guard").unless(func(g *Guard) bool { return g.Fallback == "" }),
 	}),

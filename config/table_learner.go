@@ -26,7 +26,7 @@ var learnerSettings = []setting[Learner]{
 	value("default", func(l *Learner) *bool { return &l.Default }, yesOrNo, false,
 		"ranks impressions that name no learner; a single learner always does"),
 	value("payoffs", func(l *Learner) *Payoffs { return &l.Payoffs }, words(Stochastic, Adversarial), Adversarial,
-		"the assumption about payoffs: each item has a mean payoff, or payoffs may drift, react or be chosen by an opponent. `stochastic` is the default "+
+		"assumption: each item has a mean payoff, or payoffs may drift, react or be chosen by an opponent. `stochastic` is the default "+
 			"with a `policy` for it, `context`, `drift`, `aggregate: sum`, `silence: at_once` and `delay: qpmd`, which `robust` does not take"),
 	value("policy", func(l *Learner) *Policy { return &l.Policy }, words(Policies()...), Robust,
 		"how rankings are made: "+aboutPolicies()),
@@ -37,8 +37,8 @@ var learnerSettings = []setting[Learner]{
 	value("prior", func(l *Learner) *Prior { return &l.Prior }, priorKind, Prior{Kind: policy.EmpiricalPrior},
 		"the assumed distribution of items' mean payoffs").with(believing),
 	{key: "sigma", kind: "number or auto", span: numbers(leastScale, mostScale) + ", or `auto`: learned, 0.5 at most", effect: scaled,
-		about: "the variation of an item's payoffs: their sub-Gaussian scale, in payoff ranges. 0.5 is the default with policies " +
-			"that have a `radius`, and without an empirical prior; with `radius: paper` it has no effect",
+		about: "sub-Gaussian scale of an item's payoffs, in payoff ranges. 0.5 is the default with policies " +
+			"that have a `radius`, and without an empirical prior; without effect with `radius: paper`",
 		editor: orReference(schema{"const": "auto"}, schema{"type": "number", "minimum": leastScale, "maximum": mostScale}, numeric),
 		start:  func(l *Learner) { l.Sigma = 0.5 }, // payoffs in [0,1] are ½-sub-Gaussian whatever their distribution (Hoeffding)
 		read:   readSigma, print: printSigma},
@@ -46,7 +46,7 @@ var learnerSettings = []setting[Learner]{
 		orAuto("between 0 and 1", func(x float64) bool { return x > 0 && x < 1 }, schema{"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
 		OrAuto{Value: 0.05}, "the probability that a confidence interval is wrong; auto: 1/t").with(confident),
 	value("max_instances", func(l *Learner) *int { return &l.MaxInstances }, wholeNumber(0, maxInstances), 1,
-		"instances of the policy that `bold` keeps; 0: as many as impressions are outstanding at once").with(lossy),
+		"instances that `bold` keeps; 0: as many as impressions are outstanding at once").with(lossy),
 	value("loss_index", func(l *Learner) *LossIndex { return &l.LossIndex }, words(ByItem, ByRank), ByItem,
 		"index of the losses: items, or utility ranks for each list length").with(lossy),
 	value("eta", func(l *Learner) *OrAuto { return &l.Eta },
@@ -58,7 +58,7 @@ var learnerSettings = []setting[Learner]{
 	value("payoff_range", func(l *Learner) *Range { return &l.PayoffRange }, rangeKind, Range{Min: 0, Max: 1},
 		"of one payoff, or of the sum with `aggregate: sum`"),
 	value("out_of_range", func(l *Learner) *OutOfRange { return &l.OutOfRange }, words(Clamp, Refuse), Clamp,
-		"handling of a payoff outside `payoff_range`: it counts as the nearer end, or it is a dead letter and its selection ends "+
+		"a payoff outside `payoff_range` counts as the nearer end, or is a dead letter and its selection ends "+
 			"without a payoff; sums are always clamped"),
 	value("payoff_horizon", func(l *Learner) *time.Duration { return &l.PayoffHorizon }, duration(time.Millisecond, longest),
 		720*time.Hour, "time from the impression until which a payoff counts"),
@@ -68,29 +68,27 @@ var learnerSettings = []setting[Learner]{
 		within("1ms to `payoff_horizon`"),
 	value("item_retention", func(l *Learner) *time.Duration { return &l.ItemRetention }, duration(0, longest), 1440*time.Hour,
 		"how long an item without impressions is kept; then its statistics are dropped, and if it returns it is new. "+
-			"By default twice the payoff horizon, and at least 30d. 0, which is for ever, with `bold` and `qpmd`, and where `utilities` are not given").
+			"By default twice the payoff horizon, at least 30d. 0, for ever, with `bold` and `qpmd`, and where `utilities` are not given").
 		within("0 or `payoff_horizon` to 3650d").unless(func(l *Learner) bool { return l.neverForgets() != "" }),
 	value("on_expiry", func(l *Learner) *OnExpiry { return &l.OnExpiry }, onExpiryKind, OnExpiry{Default: new(float64)},
-		"payoff assumed for a selection that was never paid. Payoffs that are sent only when something good happens need "+
-			"`{default: 0}`; `drop` is for payoffs whose absence means nothing, such as a rating that few people give. Needed if `payoff_range` does not contain 0"),
+		"payoff assumed for a selection never paid. Payoffs sent only when something good happens need "+
+			"`{default: 0}`; `drop` is for payoffs whose absence means nothing, such as a rating that few give. Needed if `payoff_range` does not contain 0"),
 	value("silence", func(l *Learner) *Silence { return &l.Silence }, words(Waits, AtOnce, Ages), Ages,
-		"weight of a selection whose payoff has not come yet: none (`waits`); that of a selection never paid, by `on_expiry` "+
-			"(`at_once`); or that times the probability, by its age, that it is never paid (`ages`), which is the default if "+
+		"weight of a selection not paid yet: none (`waits`); that of one never paid, by `on_expiry` "+
+			"(`at_once`); or that times the probability, by its age, that it is never paid (`ages`), the default if "+
 			"possible: with `direct`, a default at expiry and a selections topic"),
 	value("drift", func(l *Learner) *float64 { return &l.Drift }, numberIn(0, 1), 0,
 		"random-walk drift of items' means, in standard deviations of a payoff per day, by which old payoffs lose weight; "+
-			"0: none. Only with `direct`; docs/understand/drift.md lists the memory of each value"),
+			"0: none. Only with `direct`; memory of each value: docs/understand/drift.md"),
 	value("aggregate", func(l *Learner) *Aggregate { return &l.Aggregate }, words(First, Sum), First,
 		"the first payoff counts, or the sum of all until the deadline; before that, a partial sum counts as `silence` says"),
 	value("utilities", func(l *Learner) *Utilities { return &l.Utilities }, words(UtilityKinds()...), Given,
-		"source of the candidates' order: the impressions' utilities; or, without these, an estimate from selections of "+
-			"users who all like the items in the same order; or from the `utility` that users publish with "+
-			"selections (needs a selections topic)"),
+		"source of the candidates' order: the impressions' utilities; else an estimate from selections of "+
+			"users who all like the items in the same order, or from the `utility` of their selections (needs a selections topic)"),
 	value("context", func(l *Learner) *Context { return &l.Context }, contextKind, standardOf(contextSettings),
-		"features that payoffs may depend on besides the item, from impressions: numbers of the user and of each candidate, the user's segment and the items' categories; only with `"+
-			strings.Join(contextualPolicies(), "`, `")+"` and `delay: direct`, and without `drift`").with(contextual),
+		"features of impressions that payoffs may depend on besides the item; only with `delay: direct`, and without `drift`").with(contextual),
 	value("caps", func(l *Learner) *[]Cap { return &l.Caps }, capsKind, nil,
-		"at most `most` candidates of a `category` in the `first` places; without `category`, of each category. Not with `bold`, which cannot learn from rankings that a rule has changed"),
+		"at most `most` candidates of a `category` in the `first` places; without `category`, of each category. Not with `bold`"),
 	value("seed", func(l *Learner) *uint64 { return &l.Seed },
 		scalar("whole number", "0 to 2⁶⁴−1", parseSeed, func(n uint64) *yaml.Node { return plain(strconv.FormatUint(n, 10)) },
 			orReference(schema{"type": "integer", "minimum": 0, "maximum": uint64(1<<64 - 1)}, pattern("^[0-9]+$"))), 1,
