@@ -19,7 +19,7 @@ Every key of the one YAML file. Do not edit this page: ` + "`go test ./config -r
 ` + "`config`" + `.
 
 - ` + "`ranker-worker lint F`" + ` shows every fault of a file as ` + "`file:line: key: message`" + `; unknown keys are faults.
-- ` + "`ranker-worker lint --print F`" + ` shows it with all defaults.
+- ` + "`ranker-worker lint --print F`" + ` shows the file with all defaults.
 - ` + "`ranker-worker lint --schema`" + ` prints a JSON Schema for editors. With a YAML language server, begin the file with
   ` + "`# yaml-language-server: $schema=ranker-worker.schema.json`" + `.
 
@@ -44,8 +44,8 @@ none ` + "`utilities: given`" + `; they should have the same ` + "`selection_tim
 const referenceTail = `
 ## Fixed values
 
-These are fixed: the group's session timeout (10 s) and rebalance timeout (30 s), the drain's limit (10 s), the repetition of the fence
-(6 h), and the limit of unsaved changes: 64 MiB, of 256 MiB that all partitions of a worker share, and 60 s.
+These are fixed: the group's session timeout (10 s) and rebalance timeout (30 s), the drain's limit (10 s), and the repetition of the
+fence (6 h). So is the limit of unsaved changes: 64 MiB, of 256 MiB that all partitions of a worker share, and 60 s.
 `
 
 // TestReference: docs/configuration.md agrees with the tables of settings.
@@ -83,14 +83,14 @@ func TestReference(t *testing.T) {
 	assert.Equal(t, string(page), b.String(), "docs/configuration.md is stale: go test ./config -run TestReference -update")
 }
 
-// sayings are the keys that have said a long text, by the text. Further keys name the first one.
+// sayings are the keys that have said a very long text, by the text. Further keys name the first one. Shorter texts stand in each row.
 type sayings map[string]string
 
 func (s sayings) once(key, text string) string {
 	if first, ok := s[text]; ok {
 		return "as `" + first + "`"
 	}
-	if len(text) > 50 && !strings.HasPrefix(text, "`") {
+	if len(text) > 120 && !strings.HasPrefix(text, "`") {
 		s[text] = key
 	}
 	return text

@@ -98,7 +98,7 @@ var saslSettings = []setting[SASL]{
 	value("token_file", func(a *SASL) *string { return &a.TokenFile }, neededFile, "",
 		"for `oauthbearer`: the token, such as one of a Kubernetes service account; read at the start and for each new connection"),
 	value("token_url", func(a *SASL) *string { return &a.TokenURL }, tokenURL, "",
-		"instead of `token_file`: the OAuth 2.0 token endpoint, with client credentials; a token is used until "+
+		"for `oauthbearer`, instead of `token_file`: the OAuth 2.0 token endpoint, with client credentials; a token is used until "+
 			"a fifth of its time is left"),
 	value("token_ca_file", func(a *SASL) *string { return &a.TokenCAFile }, neededFile, "",
 		"PEM, for `token_url`; read at each request; without it the system's roots"),

@@ -84,7 +84,7 @@ var learnerSettings = []setting[Learner]{
 		"the first payoff counts, or the sum of all until the deadline; before that, a partial sum counts as `silence` says"),
 	value("utilities", func(l *Learner) *Utilities { return &l.Utilities }, words(UtilityKinds()...), Given,
 		"source of the candidates' order: the impressions' utilities; else an estimate from selections of "+
-			"users who all like the items in the same order, or from the `utility` of their selections (needs a selections topic)"),
+			"users who all like the items in the same order, or from the `utility` that users send with selections (needs a selections topic)"),
 	value("context", func(l *Learner) *Context { return &l.Context }, contextKind, standardOf(contextSettings),
 		"features of impressions that payoffs may depend on besides the item; only with `delay: direct`, and without `drift`").with(contextual),
 	value("caps", func(l *Learner) *[]Cap { return &l.Caps }, capsKind, nil,
