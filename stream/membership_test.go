@@ -28,6 +28,7 @@ import (
 
 func TestMembersShareNumbersAndALeaverHandsOverAtOnce(t *testing.T) {
 	eachKafka(t, func(t *testing.T, env groupEnv) {
+		env.session = 2 * patience // a handover that waits for it is not in time
 		l := newLedger()
 		a := l.start(t, "a", env.config(), nil)
 		l.await(t, map[string]int{"a": 6})
@@ -39,7 +40,6 @@ func TestMembersShareNumbersAndALeaverHandsOverAtOnce(t *testing.T) {
 		closed := time.Since(start)
 		after := l.await(t, map[string]int{"b": 6})
 		t.Logf("left in %v, all taken over in %v", closed, time.Since(start))
-		assert.Less(t, time.Since(start), env.session, "no session timeout was waited for")
 		for p, name := range before {
 			if name == "b" {
 				assert.Equal(t, "b", after[p])
