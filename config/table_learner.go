@@ -27,7 +27,7 @@ var learnerSettings = []setting[Learner]{
 		"ranks impressions that name no learner; a single learner always does"),
 	value("payoffs", func(l *Learner) *Payoffs { return &l.Payoffs }, words(Stochastic, Adversarial), Adversarial,
 		"assumption: each item has a mean payoff, or payoffs may drift, react or be chosen by an opponent. `stochastic` is the default "+
-			"with a `policy` for it, `context`, `drift`, `aggregate: sum`, `silence: at_once` and `delay: qpmd`, which `robust` does not take"),
+			"with a `policy` for it, `context`, `drift`, `aggregate: sum`, `silence: at_once` and `delay: qpmd`; `robust` takes only `aggregate: sum` of these"),
 	value("policy", func(l *Learner) *Policy { return &l.Policy }, words(Policies()...), Robust,
 		"how rankings are made: "+aboutPolicies()),
 	value("delay", func(l *Learner) *Delay { return &l.Delay }, words(Delays()...), Direct,
