@@ -96,8 +96,11 @@ func (s *inputOrder) read() {
 	s.tokens = binary.AppendUvarint(s.tokens, uint64(s.watermark))
 }
 
-// ahead puts records that were already stepped at the beginning of the steps.
-func (s *inputOrder) ahead(stepped [event.Inputs]int64) {
+// ahead puts records that were already stepped at the beginning of the steps, behind a watermark that has been passed, too.
+func (s *inputOrder) ahead(stepped [event.Inputs]int64, reached event.Millis) {
+	now := s.watermark
+	s.from, s.watermark = reached, reached
+	s.at(now)
 	for t, left := range stepped {
 		for ; left > 0; left -= longestRun {
 			s.token(takenTokens[t], byte(min(left, longestRun)))

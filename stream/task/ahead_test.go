@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // visible is a shell to which inputs end at an offset.
@@ -52,11 +53,16 @@ func TestAhead_OfAnotherHistory(t *testing.T) {
 	ends[event.Selections] = 0
 	run()
 	before := d.w.store.Copy(0)
+	d.w.wall += 5000
+	d.start()
+	for ends[event.Selections] = range int64(6) {
+		run()
+	}
 	ends[event.Selections] = 5
-	run()
 	stays := d.w.store.Copy(0)
 
 	d.w.store.Restore(0, before)
+	d.w.wall -= 5000
 	ends[event.Selections] = 2
 	d.start()
 	run()
@@ -80,4 +86,25 @@ func TestAhead_OfAnotherHistory(t *testing.T) {
 	account := d.p.task.Status().Account
 	require.EqualValues(t, 2, account.Adopted)
 	require.EqualValues(t, [event.Inputs]int64{3, 5, 0}, account.Read)
+
+	d.impress(4, 1, d.w.wall)
+	ends[event.Impressions] = 4
+	run()
+	var reached event.Millis
+	for at, l := range d.w.broker.rankings {
+		if l.marker {
+			continue
+		}
+		from, steps, err := partition.ParseSteps(nil, stepsOf(l.headers))
+		require.NoError(t, err)
+		require.Equal(t, reached, from, "the first store's event time was ahead; offset %d", at)
+		for i := range steps {
+			switch s := &steps[i]; s.Kind {
+			case partition.StepWatermark:
+				reached += s.By
+			case partition.StepRead:
+				reached = s.Watermark
+			}
+		}
+	}
 }

@@ -95,7 +95,7 @@ func (r *runner) noteAhead() {
 		r.machine.Begin(r.queues.offsets(), false)
 		return
 	}
-	r.machine.Ahead(r.replay.recorded.done)
+	r.machine.Ahead(r.replay.recorded.done, r.replay.recorded.watermark)
 }
 
 // chooseRecorded follows the logged steps to the next record, and returns its queue; nil if the record has not come
