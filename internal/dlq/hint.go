@@ -14,7 +14,7 @@ import (
 
 // Hint returns the probable cause of a dead letter, for authors of producers; "" if unknown. Its reason and detail only name the fault.
 func Hint(l *Letter) string {
-	v := l.Value
+	v, unread := l.Value, l.Reason == string(event.MalformedJSON)                   // other reasons are of formats that were understood
 	if _, body, ok := event.SchemaID(v); ok && bytes.HasPrefix(body, []byte("{")) { // JSON Schema's serializer: read as JSON
 		v = body
 	}
@@ -23,7 +23,7 @@ func Hint(l *Letter) string {
 		return "the value is null, a tombstone: nothing is deleted from these topics; keep tombstones out of them (a compacting connector or KTable sends them)"
 	case len(v) == 0:
 		return "the value is empty"
-	case v[0] == 0 && len(v) > 5:
+	case v[0] == 0 && len(v) > 5 && unread:
 		return schemaHint(v)
 	case bytes.HasPrefix(v, []byte{0x1f, 0x8b}):
 		return "the value is gzipped by the application: send the JSON itself, and let the producer compress (compression.type)"
@@ -33,7 +33,7 @@ func Hint(l *Letter) string {
 		return "the value is UTF-16: write UTF-8"
 	case v[0] == '"' && json.Valid(v):
 		return "the value is a JSON string, most likely of JSON that was encoded twice: send the object itself"
-	case !utf8.Valid(v):
+	case !utf8.Valid(v) && unread:
 		return "the value is no UTF-8: another format than JSON, such as Protobuf (kafka.formats), or another encoding"
 	}
 	return cmp.Or(timeHint(v), keyHint(l))

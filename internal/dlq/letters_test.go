@@ -365,12 +365,15 @@ func TestHint(t *testing.T) {
 		{[]byte("b"), []byte(`{"impression_id":"a"}`), ""},
 		{nil, []byte("{"), ""},
 	} {
-		got := dlq.Hint(&dlq.Letter{Key: c.key, Value: c.value})
+		got := dlq.Hint(&dlq.Letter{Reason: "malformed_json", Key: c.key, Value: c.value})
 		if c.want == "" {
 			require.Empty(t, got)
 			continue
 		}
 		require.Contains(t, got, c.want, "%q", bytes.TrimSpace(c.value))
+	}
+	for _, sound := range []string{"\x00\x00\x00\x01\x02\x0cabc", "\x0a\x03i-1\x11\x00\x00\x00\x00\x00\x00\xf0\xbf"} { // in Avro, and in Protobuf
+		require.Empty(t, dlq.Hint(&dlq.Letter{Reason: "item_not_selected", Value: []byte(sound)}))
 	}
 	require.Contains(t, dlq.TimestampHint(time.UnixMilli(1732183200)), "seconds where Kafka takes milliseconds")
 	require.Empty(t, dlq.TimestampHint(time.Now()))
