@@ -90,7 +90,11 @@ func (b *book) join(id string, impression []byte, now time.Time) (r *ranking, c 
 func (b *book) leave(c *call) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if c.waiters--; c.waiters > 0 || b.calls[c.id] != c {
+	if c.waiters--; c.waiters > 0 {
+		return
+	}
+	if b.calls[c.id] != c {
+		c.ranking = nil // left may keep the call
 		return
 	}
 	b.left.push(c)

@@ -58,6 +58,14 @@ func TestBook_LeftKeepsNoRanking(t *testing.T) {
 	require.Nil(t, c.ranking)
 	known, _, _ := b.join("i", nil, noon)
 	require.Equal(t, of("i", 1), known)
+
+	_, c, _ = b.join("j", nil, noon)
+	b.leave(c)
+	_, c, _ = b.join("j", nil, noon)
+	b.ranked(of("j", 2))
+	require.Equal(t, of("j", 2), c.ranking)
+	b.leave(c)
+	require.Nil(t, c.ranking, "left still has the call")
 }
 
 func TestBook_FailedIsWrittenAgain(t *testing.T) {

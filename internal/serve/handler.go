@@ -68,7 +68,10 @@ func (s *Service) guarded(path, method string, handle func(*http.Request) answer
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		a := s.admitted(r, method, handle)
-		if a.problem != nil {
+		switch {
+		case a.problem != nil && r.Context().Err() != nil: // the problem may follow from that
+			a = answer{status: statusGone}
+		case a.problem != nil:
 			a.status = a.problem.Status
 		}
 		s.opt.Metrics.answered(path, a.status, time.Since(start))

@@ -4,6 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +71,19 @@ func TestRun_ASecondSignalCutsWritesOff(t *testing.T) {
 	require.NoError(t, server.Run(drain, force))
 	require.Less(t, time.Since(start), writeAttempt)
 	require.Error(t, c.err, "it is not written")
+}
+
+// TestHandler_ClientsThatHangUp count as such, and not as failures of Kafka.
+func TestHandler_ClientsThatHangUp(t *testing.T) {
+	s := newTestService(t, "127.0.0.1:1", &log{gate: make(chan struct{})})
+	ctx, hangUp := context.WithCancel(t.Context())
+	request := httptest.NewRequestWithContext(ctx, http.MethodPost, payoffsPath, strings.NewReader(`{"impression_id":"i","payoff":1}`))
+	request.Header.Set("Content-Type", "application/json")
+	time.AfterFunc(10*time.Millisecond, hangUp)
+	s.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), request)
+	require.EqualValues(t, 1, testutil.ToFloat64(s.opt.Metrics.requests.WithLabelValues(payoffsPath, "499")))
+	require.Zero(t, testutil.ToFloat64(s.opt.Metrics.requests.WithLabelValues(payoffsPath, "503")))
+	s.writer.close()
 }
 
 // newTestService writes to a log, and reads nothing.
