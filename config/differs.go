@@ -61,11 +61,11 @@ func differingBy[O any](prefix string, all []setting[O], ours, theirs []O, name 
 	return keys, added
 }
 
-// Authorities returns the present certificates in the ca_file of Kafka and of Redis. Connections trust those read when the worker, or this
-// configuration, began.
+// Authorities returns the present certificates in each ca_file. Connections trust those read when the worker, or this configuration, began.
 func (c *Config) Authorities() (string, error) {
 	var all strings.Builder
-	for _, f := range []struct{ key, file string }{{"kafka.tls.ca_file", c.Kafka.TLS.CAFile}, {"redis.tls.ca_file", c.Redis.TLS.CAFile}} {
+	for _, f := range []struct{ key, file string }{{"kafka.tls.ca_file", c.Kafka.TLS.CAFile}, {"redis.tls.ca_file", c.Redis.TLS.CAFile},
+		{"kafka.schema_registry.tls.ca_file", c.Kafka.SchemaRegistry.TLS.CAFile}} {
 		if f.file == "" {
 			continue
 		}

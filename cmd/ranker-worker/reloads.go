@@ -63,7 +63,7 @@ func (s *reloads) configured(cfg *config.Config) (*configured, error) {
 }
 
 // secrets are settings that a reload applies: without them the worker could lose its servers soon.
-var secrets = []string{"kafka.sasl.password", "redis.password"}
+var secrets = []string{"kafka.sasl.password", "kafka.schema_registry.password", "redis.password"}
 
 // takeOver implements reloader, for changes of added learners, secrets and authorities only. It makes the app at once, so that a fault
 // leaves the present one running.

@@ -219,20 +219,22 @@ func TestHangupWhileOneIsTakenOver(t *testing.T) {
 
 // TestWhatIsTakenOver: which changes of a configuration are applied, and which are named instead.
 func TestWhatIsTakenOver(t *testing.T) {
-	authority := func(name string) {
+	authority := func(file, name string) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		require.NoError(t, err)
 		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: true}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+		require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	}
-	const text = `kafka: {brokers: ['127.0.0.1:9092'], group: g, tls: {ca_file: ca.pem}, sasl: {mechanism: plain, username: u, password: one}}
+	const text = `kafka: {brokers: ['127.0.0.1:9092'], group: g, formats: {payoffs: avro}, schema_registry: {url: 'https://127.0.0.1:8081', username: r,
+  password: old, tls: {ca_file: registry.pem}}, tls: {ca_file: ca.pem}, sasl: {mechanism: plain, username: u, password: one}}
 redis: {addresses: ['127.0.0.1:6379'], username: me, password: one}
 learners: {feed: {payoffs: stochastic, default: true}}
 `
 	inFile(t, "worker.yaml", text)
-	authority("one")
+	authority("ca.pem", "one")
+	authority("registry.pem", "one")
 	load := func(text string) *config.Config {
 		cfg, _, err := config.Load("worker.yaml", []byte(text), os.LookupEnv)
 		require.NoError(t, err)
@@ -246,6 +248,7 @@ learners: {feed: {payoffs: stochastic, default: true}}
 		"nothing":          {"", "", false, nil},
 		"a level":          {"learners:", "log: {level: debug}\nlearners:", false, nil},
 		"Kafka's password": {"password: one}}", "password: two}}", true, nil},
+		"registry's":       {"password: old", "password: new", true, nil},
 		"Redis' password":  {"password: one}\nl", "password: two}\nl", true, nil},
 		"a learner":        {"default: true}", "default: true}, new: {payoffs: stochastic}", true, nil},
 		"a learner less":   {"feed:", "food:", false, []string{"learners.feed", "learners.food"}},
@@ -263,18 +266,21 @@ learners: {feed: {payoffs: stochastic, default: true}}
 			}
 		})
 	}
-	s, err := newReloads(load(text), app.Options{Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close()) }()
-	authority("two")
-	for range 2 { // once is enough
-		cannot, err := s.takeOver(load(text))
+	for _, file := range []string{"registry.pem", "ca.pem"} {
+		s, err := newReloads(load(text), app.Options{Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
-		require.Empty(t, cannot)
-		require.NotNil(t, s.next)
+		defer func() { require.NoError(t, s.Close()) }()
+		authority(file, "two")
+		for range 2 { // once is enough
+			cannot, err := s.takeOver(load(text))
+			require.NoError(t, err)
+			require.Empty(t, cannot)
+			require.NotNil(t, s.next, file)
+		}
+		require.NoError(t, os.Rename(file, file+"~"))
+		_, err = s.takeOver(load(text))
+		require.ErrorIs(t, err, os.ErrNotExist)
+		require.NotNil(t, s.next, "the earlier configuration stays")
+		require.NoError(t, os.Rename(file+"~", file))
 	}
-	require.NoError(t, os.Remove("ca.pem"))
-	_, err = s.takeOver(load(text))
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.NotNil(t, s.next, "what was taken over before stays")
 }
