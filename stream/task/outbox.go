@@ -276,7 +276,8 @@ func (c *Config) deadLetter(l *partition.DeadLetter, limit int) OutMessage {
 		{"__streams.errors.offset", strconv.AppendInt(nil, l.Offset, 10)},
 	}}
 	room := batchRoom(limit) - RecordOverhead - 1024
-	key, value := cutOff(l.Key, room/2), cutOff(l.Value, min(c.MaxRecordBytes, room/2))
+	key := cutOff(l.Key, room/2)
+	value := cutOff(l.Value, min(c.MaxRecordBytes, room-len(key)))
 	if len(key)+len(value) < l.Size {
 		m.Headers = append(m.Headers, truncatedFrom(l.Size))
 	}

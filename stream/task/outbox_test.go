@@ -114,6 +114,19 @@ func TestDeadLetters_AreCutOffAndSaySo(t *testing.T) {
 	require.Len(t, m.Value, 100)
 	require.Contains(t, headers(m), "ranker.truncated.from=501")
 	require.Empty(t, c.deadLetter(&l, 0).Value, "a topic that takes nothing")
+
+	const topic = 1<<20 + 12 // Kafka's default
+	c.MaxRecordBytes = 1 << 20
+	l.Value, l.Size = make([]byte, topic-topic/64-2048), topic-topic/64-2047
+	m = c.deadLetter(&l, topic)
+	require.Equal(t, l.Value, m.Value, "it fits")
+	require.NotContains(t, headers(m), "ranker.truncated")
+	require.Len(t, m.Headers, 5)
+	l.Key, l.Value, l.Size = make([]byte, topic), make([]byte, topic), 2*topic
+	m = c.deadLetter(&l, topic)
+	require.Greater(t, len(m.Key), topic*2/5)
+	require.Greater(t, len(m.Value), topic*2/5)
+	require.LessOrEqual(t, size(&m), batchRoom(topic))
 }
 
 func TestDeadLetters_ShrinkUntilTheBrokerTakesThem(t *testing.T) {
