@@ -328,11 +328,12 @@ func runOutOfEpochs(ctx context.Context, s *isolated) {
 			if ctx.Err() != nil {
 				fail(fmt.Errorf("%w: epoch %d of %d after all the time there was", errNotNow, epoch, lastEpoch))
 			}
-			try(err)
-			if id, epoch = res.ProducerID, res.ProducerEpoch; res.ErrorCode != 0 {
-				id, epoch = -1, -1 // a lost answer, or a coordinator that moves: begin as a new producer
+			if err != nil || res.ErrorCode != 0 {
+				id, epoch = -1, -1 // a lost answer, or a coordinator that moves or is killed: begin as a new producer
 				pause(ctx, 50*time.Millisecond)
+				continue
 			}
+			id, epoch = res.ProducerID, res.ProducerEpoch
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // uncleanElections lose the tail of a topic under a worker that has read it, and replace it by other records.
@@ -98,7 +100,9 @@ func (e *election) tail(ctx context.Context, s *isolated) {
 	pause(ctx, 2*time.Second)
 	try(s.Traffic.Hold(ctx))
 	pause(ctx, time.Second)
-	if !e.queued {
+	if e.queued {
+		e.awaitQueued(ctx, s)
+	} else {
 		expect(ctx, s.Settle(ctx, time.Minute))
 	}
 	ends := get(s.ends(ctx))
@@ -107,6 +111,19 @@ func (e *election) tail(ctx context.Context, s *isolated) {
 	e.before, e.stored, e.generations = ends[e.topic], make([]int64, s.Partitions), s.generations()
 	for p, meta := range metas {
 		e.stored[p], _ = strconv.ParseInt(meta["offset."+roles[e.topic]], 10, 64) // none: 0
+	}
+}
+
+// awaitQueued waits until the worker has fetched records of each partition that cannot be stored. One whose last fetch failed, or whose
+// leader sends nothing, has none to lose.
+func (e *election) awaitQueued(ctx context.Context, s *isolated) {
+	line := regexp.MustCompile(`(?m)^ranker_lag\{partition="\d+",topic="` + roles[e.topic] + `"\} [1-9]`)
+	err := until(ctx, 20*time.Second, "records wait in the worker", func() (bool, error) {
+		_, text, err := s.worker().get(ctx, "/metrics")
+		return len(line.FindAllString(text, -1)) == s.Partitions, err
+	})
+	if err != nil {
+		fail(fmt.Errorf("%w: %v", errNotNow, err))
 	}
 }
 
@@ -167,7 +184,12 @@ func (s *isolated) records(ctx context.Context, t event.Topic) ([]map[int64]stri
 
 func stoppedAt(readyz string, partition int) bool {
 	at := fmt.Sprintf("partition %d: stopped ", partition)
-	return strings.Contains(readyz, at+"(topic)") || strings.Contains(readyz, at+"(witness)")
+	return strings.Contains(readyz, at+"(topic)") || strings.Contains(readyz, at+"(witness)") || nothingRead(partition).MatchString(readyz)
+}
+
+// nothingRead matches the line of a partition whose topic has lost the end of a transaction: Kafka sends no record behind its beginning.
+func nothingRead(partition int) *regexp.Regexp {
+	return regexp.MustCompile(fmt.Sprintf(`(?m)^partition %d: .*%v`, partition, task.ErrNothingRead))
 }
 
 // judge compares partitions that go on with the present log: nothing may come from lost records.
@@ -177,7 +199,7 @@ func (e *election) judge(ctx context.Context, s *isolated) {
 		var ready bool
 		ready, text = s.worker().Ready(ctx)
 		lines := strings.Count(strings.TrimSpace(text), "\n")
-		return ready || lines > 0 && strings.Count(text, ": stopped (") == lines, nil
+		return ready || lines > 0 && strings.Count(text, ": stopped (")+strings.Count(text, task.ErrNothingRead.Error()) == lines, nil
 	})
 	if err != nil {
 		expect(ctx, fmt.Errorf("%w: /readyz says %q", err, text))
