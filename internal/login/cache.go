@@ -10,6 +10,12 @@ type token struct {
 	ends  time.Time // zero: unknown
 }
 
+// While a token is valid, an issuer that hangs must leave a connection time to log in with it.
+const (
+	renewalLimit = 2 * time.Second // less than half of a connection's 5 s
+	renewalPause = 5 * time.Second // after a failed renewal
+)
+
 // cache keeps a token until a fifth of its time is left. If it cannot be renewed it is used until it ends, since the issuer may be down for
 // a while.
 type cache struct {
@@ -36,12 +42,20 @@ func (c *cache) Token(ctx context.Context) (string, error) {
 	if now.Before(c.renew) {
 		return c.held.value, nil
 	}
+	valid := now.Before(c.held.ends)
+	if valid {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, renewalLimit)
+		defer cancel()
+	}
 	fresh, err := c.fetch(ctx)
 	switch {
 	case err == nil:
 		c.held, c.renew = fresh, now.Add(fresh.ends.Sub(now)/5*4)
-	case !now.Before(c.held.ends):
+	case !valid:
 		return "", err
+	default:
+		c.renew = now.Add(min(renewalPause, c.held.ends.Sub(now)))
 	}
 	return c.held.value, nil
 }

@@ -14,12 +14,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -190,6 +193,41 @@ func TestCache(t *testing.T) {
 	c.turn <- struct{}{}
 	_, err = c.Token(ended)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestCache_OfAnIssuerThatHangs: connections use the token that is still valid, and have time left.
+func TestCache_OfAnIssuerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := false
+		c := newCache(func(ctx context.Context) (token, error) {
+			if hangs {
+				<-ctx.Done()
+				return token{}, ctx.Err()
+			}
+			return token{"first", time.Now().Add(100 * time.Second)}, nil
+		}, time.Now)
+		_, err := c.Token(t.Context())
+		require.NoError(t, err)
+		hangs = true
+		time.Sleep(85 * time.Second)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				got, err := c.Token(ctx)
+				assert.NoError(t, err)
+				assert.Equal(t, "first", got)
+				assert.NoError(t, ctx.Err())
+			})
+		}
+		all.Wait()
+		time.Sleep(20 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err = c.Token(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "it has ended")
+	})
 }
 
 // TestCache_Suspended: while a machine sleeps its monotonic clock may stand still, and a token ends nevertheless.
