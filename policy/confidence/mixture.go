@@ -7,8 +7,9 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// Mixture bounds S_t = Σ_{i≤t} (μ_i − x_i) from above, and, applied to −x, Σ (x_i − μ_i). μ_i is the mean of x_i given all before,
-// and each x_i is at least m_i − c, for a number m_i known before x_i, such as the previous mean. With V_t = Σ_{i≤t} (x_i − m_i)²,
+// Mixture bounds S_t = Σ_{i≤t} (x_i − μ_i) from above. μ_i is the mean of x_i given all before, and each x_i is at least m_i − c, for a
+// number m_i known before x_i, such as the previous mean. Applied to −x it bounds Σ (μ_i − x_i), where each x_i is at most m_i + c. With
+// V_t = Σ_{i≤t} (x_i − m_i)²,
 //
 //	P(at some t: S_t ≥ Bound(V_t)) ≤ α/2
 //

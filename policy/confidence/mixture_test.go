@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -31,6 +32,34 @@ func TestStored(t *testing.T) {
 		tried++
 	}
 	require.Equal(t, 108, tried)
+}
+
+// TestMixture_HoldsOnOneSide: terms that are bounded from below, mostly 0 and seldom 20, exceed their means by the bound at some look in at
+// most α/2 of runs. More than 30 of 400 do with a probability below 1e-7. They fall below their means by more than it in a quarter of the runs.
+func TestMixture_HoldsOnOneSide(t *testing.T) {
+	const p, runs = 0.05, 400
+	m := New(0.05, 1, 1000)
+	above, below := 0, 0
+	for seed := range uint64(runs) {
+		random, s, v := rand.New(rand.NewPCG(seed, 17)), 0.0, 0.0
+		over, under := false, false
+		for range 1000 {
+			x := 0.0
+			if random.Float64() < p {
+				x = 1 / p
+			}
+			s, v = s+x-1, v+x*x
+			over, under = over || s >= m.Bound(v), under || -s >= m.Bound(v)
+		}
+		if over {
+			above++
+		}
+		if under {
+			below++
+		}
+	}
+	require.LessOrEqual(t, above, 30)
+	require.Greater(t, below, 30)
 }
 
 // logMixture is ln M(s,v) by the definition. It integrates exp(λs − ψ(λ)v) over λ with a density proportional to u^(a−1)·e^(−a·u)
