@@ -29,7 +29,7 @@ const (
 	// twice is the multiple of the payoffs that the control still gets, by history, which is taken off the lower bound. 1 would do if history
 	// were right.
 	twice = 2
-	// leastPayoffs is the least number of payoffs in each arm. The bounds of EndOf are asymptotic.
+	// leastPayoffs is the least number of payoffs in each arm, and of units that have reached a lag. The bounds of endOf are asymptotic.
 	leastPayoffs = 50
 	// mostLate is the number of standard errors by which the control may be later, or earlier, than history.
 	mostLate = 3
@@ -135,7 +135,7 @@ type pair struct {
 	n, z, s [2][Lags]float64 // units that have reached the lag, their covariates and the squares of these
 	k, x    [2][Lags]float64 // payoffs and their sums
 	u, m    [2][Lags]float64 // see Paid
-	last    int              // the greatest lag that both have reached, −1 for none
+	last    int              // the greatest lag that enough units of both have reached, −1 for none
 	effect  float64          // the design effect by user; 1 by impression
 	each    float64          // parts of a payoff: squared payoffs of units by squares of parts, at least 1
 	blocks  []block          // by user
@@ -146,7 +146,7 @@ type block struct{ n, k, x [2][Lags]float64 }
 
 func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 	r := &e.rivals[arm]
-	p := &pair{rival: r, share: [2]float64{r.arm, r.control}, last: -1}
+	p := &pair{rival: r, share: [2]float64{r.arm, r.control}}
 	p.alpha = Alpha / float64(len(e.Arms)-1)
 	var parts, whole int64 // squares of parts, and U
 	for b := range e.Blocks() {
@@ -167,18 +167,26 @@ func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 			p.blocks = append(p.blocks, one)
 		}
 	}
-	for l := range Lags {
-		if p.n[0][l] > 0 && p.n[1][l] > 0 {
-			p.last = l
-		}
-	}
 	if p.each = 1; parts > 0 {
 		p.each = max(1, float64(whole)/float64(parts))
 	}
-	if p.effect = 1; e.ByUser {
+	p.last, p.effect = p.reached(leastPayoffs), 1
+	if e.ByUser {
 		p.effect = p.designEffect()
+		p.last = p.reached(leastPayoffs * p.effect)
 	}
 	return p
+}
+
+// reached returns the greatest lag that so many units of both arms have reached, −1 for none.
+func (p *pair) reached(least float64) int {
+	last := -1
+	for l := range Lags {
+		if min(p.n[0][l], p.n[1][l]) >= least {
+			last = l
+		}
+	}
+	return last
 }
 
 // endOf bounds the lift at the horizon. An arm's payoff by an age is added up from all units that are old enough for each lag: a run-off
@@ -250,8 +258,11 @@ func (p *pair) few() string {
 		}
 	}
 	least := math.Ceil(leastPayoffs * p.effect * p.each)
-	if min(k[0], k[1]) >= least {
+	switch {
+	case min(k[0], k[1]) >= least && p.last >= 0:
 		return ""
+	case min(k[0], k[1]) >= least:
+		return fmt.Sprintf("%.0f and %.0f impressions are too few, each arm needs %.0f", p.n[0][0], p.n[1][0], math.Ceil(leastPayoffs*p.effect))
 	}
 	return fmt.Sprintf("%.0f and %.0f payoffs are too few, each arm needs %.0f", k[0], k[1], least)
 }
