@@ -12,16 +12,18 @@ import (
 )
 
 // harm has an arm pay much less than the control until its guard trips.
-func harm(w *world, from event.Millis) event.Millis {
+func harm(w *world, from event.Millis) event.Millis { return harmBy(w, from, 0, 1) }
+
+func harmBy(w *world, from event.Millis, arm, control float64) event.Millis {
 	at := from
 	for i := 0; !w.m.trials.all[0].arms[1].verdict.tripped; i++ {
 		require.Less(w.t, i, 40, "the guard never trips")
 		for k := range 100 {
 			id := fmt.Sprintf("h-%d-%d-%d", from, i, k)
 			r := w.ranked(id, "", at)
-			pay := 0.0
+			pay := arm
 			if r.Decision.Assignment.Arm == "control" {
-				pay = 1
+				pay = control
 			}
 			w.worth(id, pay, at)
 		}
@@ -43,6 +45,43 @@ func TestExperiment_GuardOnAWideRange(t *testing.T) {
 	v := w.m.trials.all[0].arms[1].verdict
 	require.Less(t, v.upper, -0.01)
 	require.Greater(t, v.upper, -0.03)
+}
+
+// TestExperiment_GuardOfARangeAboveZero: the least payoff of the range is more than nothing, of which the margin is a share.
+func TestExperiment_GuardOfARangeAboveZero(t *testing.T) {
+	cfg := trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Margin = 0.5 })
+	for i := range cfg.Learners {
+		least := 10.0
+		cfg.Learners[i].PayoffMin, cfg.Learners[i].PayoffMax, cfg.Learners[i].ExpiryDefault = least, 60, &least
+	}
+	w := newWorld(t, cfg)
+	harmBy(w, day, 10, 40)
+	require.Less(t, w.m.trials.all[0].arms[1].verdict.upper, -0.5*40/50)
+}
+
+// TestExperiment_GuardNeedsTheShares: by user, groups that do not fit the shares have no bounds, and impressions are not held against them.
+func TestExperiment_GuardNeedsTheShares(t *testing.T) {
+	for _, fit := range []bool{true, false} {
+		w := newWorld(t, trialConfig(t, func(_ *ExperimentConfig, s *experiment.Settings) { s.ByUser, s.Period = true, 3_600_000 }))
+		x, at := w.m.trials.all[0], event.Millis(day)
+		for i := range 40 {
+			for k := range 100 {
+				id := fmt.Sprintf("i-%d-%d", i, k)
+				pay := 0.0
+				if w.ranked(id, fmt.Sprint("u-", i*100+k), at).Decision.Assignment.Arm == "control" {
+					pay = 1
+				}
+				w.worth(id, pay, at)
+			}
+			if !fit {
+				x.sums.totals[1].N = 1 << 20
+			}
+			at += 3_600_000
+			w.pass(at)
+			w.out.Reset()
+		}
+		require.Equal(t, fit, x.arms[1].verdict.tripped)
+	}
 }
 
 // An arm that is certainly worse is taken out of service. The experiment's next ranking carries the verdict. From then on the control

@@ -378,16 +378,20 @@ func (x *trial) guard() {
 		return
 	}
 	totals, lags := x.sums.all(), x.sums.allLags()
-	nothing, _ := x.knowing().normalise(0)
+	of := x.knowing().cfg
+	nothing := -of.PayoffMin / (of.PayoffMax - of.PayoffMin)
 	margin := x.Margin * max(0, totals[x.ControlArm()].Mean()-nothing)
 	for k := range x.arms {
 		v := &x.arms[k].verdict
 		if k == x.ControlArm() || v.tripped || totals[k].N == 0 {
 			continue
 		}
-		if l := x.Lift(k, totals); l.Trips(margin) {
+		l, end := x.Lift(k, totals), x.AtHorizon(k, lags)
+		switch {
+		case l.Verdict == experiment.Refused: // the shares hold for both
+		case l.Trips(margin):
 			v.take(&verdictOf{units: l.Units, lower: l.Lower, upper: l.Upper})
-		} else if end := x.AtHorizon(k, lags); end.Trips(margin) {
+		case end.Trips(margin):
 			v.take(&verdictOf{units: l.Units, lower: end.Lower, upper: end.Upper})
 		}
 	}
