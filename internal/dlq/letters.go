@@ -129,20 +129,25 @@ func (r *record) header(key string) (value []byte, ok bool) {
 
 const fetchBytes, fetchWait = 1 << 20, 500 * time.Millisecond
 
-// fetch reads once from an offset, and returns the next one: the same if there is nothing yet. Control records only move that.
-func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64) (all []record, next int64, err error) {
+// fetch reads once from an offset, and returns the next one: the same if there is nothing yet. Control records only move that. Committed
+// records end before an open transaction.
+func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64, of kafka.IsolationLevel) (all []record, next int64, err error) {
 	res, err := b.client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Partition: partition, Offset: from, MinBytes: 1, MaxBytes: fetchBytes,
-		MaxWait: fetchWait, IsolationLevel: kafka.ReadCommitted})
+		MaxWait: fetchWait, IsolationLevel: of})
 	if err == nil {
 		err = res.Error
 	}
 	if err != nil {
 		return nil, from, fmt.Errorf("fetching %s[%d]: %w", topic, partition, err)
 	}
+	end := res.LastStableOffset
+	if of == kafka.ReadUncommitted {
+		end = res.HighWatermark
+	}
 	for next = from; ; {
 		r, err := res.Records.ReadRecord()
 		if errors.Is(err, io.EOF) {
-			if next = max(next, behindMarkers(res.Records)); next == from && from < res.LastStableOffset {
+			if next = max(next, behindMarkers(res.Records)); next == from && from < end {
 				return nil, from, fmt.Errorf("fetching %s[%d] from offset %d: %w", topic, partition, from, task.ErrNothingRead)
 			}
 			return all, next, nil
@@ -187,10 +192,14 @@ func bytesOf(b kafka.Bytes) ([]byte, error) {
 	return kafka.ReadAll(b)
 }
 
-// read reads a partition up to a known end.
+// read reads a partition's committed records up to a known end.
 func (b *Box) read(ctx context.Context, topic string, s broker.Span, use func(*record) error) error {
+	return b.readAll(ctx, topic, s, kafka.ReadCommitted, use)
+}
+
+func (b *Box) readAll(ctx context.Context, topic string, s broker.Span, of kafka.IsolationLevel, use func(*record) error) error {
 	reader := broker.NewReader(s.First, s.End, func(ctx context.Context, offset int64) ([]record, int64, error) {
-		return b.fetch(ctx, topic, s.Partition, offset)
+		return b.fetch(ctx, topic, s.Partition, offset, of)
 	})
 	for {
 		all, err := reader.Next(ctx)
@@ -270,7 +279,7 @@ func (b *Box) Find(ctx context.Context, at At) (*Letter, error) {
 func (b *Box) Original(ctx context.Context, l *Letter) (at time.Time, replayOf string, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	all, _, err := b.fetch(ctx, l.Of.Topic, l.Of.Partition, l.Of.Offset)
+	all, _, err := b.fetch(ctx, l.Of.Topic, l.Of.Partition, l.Of.Offset, kafka.ReadCommitted)
 	if errors.Is(err, kafka.OffsetOutOfRange) {
 		return at, "", false, nil
 	}

@@ -339,6 +339,68 @@ func TestReplayTakesWhatIsAskedFor(t *testing.T) {
 	}
 }
 
+// TestReplay_OfOneRecordRefusedTwice: a filter that leaves out its first dead letter does not have it sent once more.
+func TestReplay_OfOneRecordRefusedTwice(t *testing.T) {
+	p := open(t, testenv.Embedded(t))
+	early := time.Now().Add(-3 * time.Hour)
+	offset := p.refuse("-p", 0, "wrong_type", early, []byte("i"), []byte("v"))
+	p.refused("-p", 0, offset, "unknown_learner", early.Add(time.Hour), []byte("i"), []byte("v"))
+	q := all
+	q.Do = true
+	require.Equal(t, 1, p.replay(q).Sent)
+	q.From = early.Add(time.Minute)
+	r := p.replay(q)
+	require.Equal(t, []int{0, 1}, []int{r.Sent, r.Before})
+}
+
+// TestReplay_BehindAnOpenTransaction: records that were sent again are found before the transaction has ended.
+func TestReplay_BehindAnOpenTransaction(t *testing.T) {
+	p := open(t, testenv.Embedded(t))
+	p.refuse("-p", 0, "wrong_type", time.Now(), []byte("i"), []byte("v"))
+	upstream, err := kgo.NewClient(kgo.SeedBrokers(p.client.Addr.String()), kgo.TransactionalID(p.group+"-upstream"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	require.NoError(t, err)
+	defer upstream.Close()
+	require.NoError(t, upstream.BeginTransaction())
+	require.NoError(t, upstream.ProduceSync(t.Context(), &kgo.Record{Topic: p.group + "-p", Value: []byte("open")}).FirstErr())
+	q := all
+	q.Do = true
+	require.Equal(t, 1, p.replay(q).Sent)
+	r := p.replay(q)
+	require.Equal(t, []int{0, 1}, []int{r.Sent, r.Before})
+	require.NoError(t, upstream.EndTransaction(t.Context(), kgo.TryAbort))
+}
+
+// TestReplay_OfManyRecordsAtOnce: a topic may take fewer than a request has.
+func TestReplay_OfManyRecordsAtOnce(t *testing.T) {
+	env := testenv.Embedded(t)
+	p := open(t, env)
+	for k := range 40 {
+		p.refuse("-p", 0, "wrong_type", time.Now(), []byte("i"), bytes.Repeat([]byte{byte('a' + k%26)}, 1000+k))
+	}
+	env.Fake.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		env.Fake.KeepControl()
+		r := req.(*kmsg.ProduceRequest)
+		if one := &r.Topics[0].Partitions[0]; len(one.Records) > 10_000 {
+			res := r.ResponseKind().(*kmsg.ProduceResponse)
+			topic, partition := kmsg.NewProduceResponseTopic(), kmsg.NewProduceResponseTopicPartition()
+			topic.Topic, partition.Partition, partition.ErrorCode = r.Topics[0].Topic, one.Partition, int16(kafka.MessageSizeTooLarge)
+			topic.Partitions = append(topic.Partitions, partition)
+			res.Topics = append(res.Topics, topic)
+			return res, nil, true
+		}
+		return nil, nil, false
+	})
+	q := all
+	q.Do = true
+	require.Equal(t, 40, p.replay(q).Sent)
+	sent := p.reads("-p", 0)[40:]
+	require.Len(t, sent, 40)
+	for k := range sent {
+		require.Len(t, sent[k].Value, 1000+k, "in order")
+	}
+}
+
 func TestHint(t *testing.T) {
 	for _, c := range []struct {
 		key, value []byte

@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -110,10 +111,17 @@ func (r *Replayed) count(l *Letter) {
 	r.ByReason[l.Reason]++
 }
 
-// sending is the destination of a dead letter: the partition of its record, or of its key.
-type sending struct {
+// refusal identifies a refused record. Records may share an offset: after an unclean election, or if a topic was made again beside its dead
+// letters.
+type refusal struct {
+	of      At
 	content [sha256.Size]byte
-	at, key int
+}
+
+// sending is a refused record and its destination: the record's partition, or that of its key.
+type sending struct {
+	refusal
+	key int
 }
 
 // contentOf returns a digest of key and value that distinguishes null from empty.
@@ -123,7 +131,7 @@ func contentOf(key, value []byte) [sha256.Size]byte {
 
 // sends reports whether a replay of the letter sends this record.
 func (s *sending) sends(one *record) bool {
-	return (one.at.Partition == s.at || one.at.Partition == s.key) && contentOf(one.key, one.value) == s.content
+	return (one.at.Partition == s.of.Partition || one.at.Partition == s.key) && contentOf(one.key, one.value) == s.content
 }
 
 // exists reports whether the topic still has the partition of the letter's record: it may have been made again with fewer, and headers of
@@ -140,19 +148,14 @@ func byKey(l *Letter, partitions int) int {
 	return int(state.PartitionOf(l.Key, partitions))
 }
 
-// choose selects a partition's dead letters, the first of each record, and records the destination of every letter. Records may share an
-// offset: after an unclean election, or if a topic was made again beside its dead letters.
+// choose selects a partition's dead letters, the first of each record, and records the destination of every letter.
 func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span, partitions int, sent map[string]sending, r *Replayed) (all []Letter, err error) {
-	type identity struct {
-		offset  int64
-		content [sha256.Size]byte
-	}
-	seen := map[identity]bool{}
+	seen := map[refusal]bool{}
 	err = b.read(ctx, b.topics.DLQ(input), s, func(one *record) error {
 		l, ok := letterOf(one)
-		id := identity{l.Of.Offset, contentOf(l.Key, l.Value)}
+		id := refusal{l.Of, contentOf(l.Key, l.Value)}
 		if ok && l.Of.Topic == input && l.Complete() {
-			sent[l.Letter.String()] = sending{id.content, l.Of.Partition, byKey(&l, partitions)}
+			sent[l.Letter.String()] = sending{id, byKey(&l, partitions)}
 		}
 		switch {
 		case !ok || l.Of.Topic != input || !q.takes(&l):
@@ -181,7 +184,7 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 	if err != nil {
 		return nil, err
 	}
-	replayed, again := map[string]bool{}, map[At][sha256.Size]byte{}
+	replayed, again := map[refusal]bool{}, map[refusal]bool{}
 	for _, s := range into {
 		from := s.Since
 		for i := range all {
@@ -191,10 +194,11 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 		}
 		s.First = max(s.First, from)
 		say(fmt.Sprintf("looking for records sent again before: %s[%d] from offset %d to %d", input, s.Partition, s.First, s.End))
-		err = b.read(ctx, input, s, func(one *record) error {
+		// Records that were sent again may stand behind an open transaction.
+		err = b.readAll(ctx, input, s, kafka.ReadUncommitted, func(one *record) error {
 			name, _ := one.header(headerReplay)
 			if of, ok := sent[string(name)]; ok && of.sends(one) {
-				replayed[string(name)], again[one.at] = true, of.content
+				replayed[of.refusal], again[refusal{one.at, of.content}] = true, true
 			}
 			return nil
 		})
@@ -203,10 +207,10 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 		}
 	}
 	return slices.DeleteFunc(all, func(l Letter) bool {
-		switch {
-		case replayed[l.Letter.String()]:
+		switch of := sent[l.Letter.String()].refusal; {
+		case replayed[of]:
 			r.Before++
-		case again[l.Of] == sent[l.Letter.String()].content && !q.Again:
+		case again[of] && !q.Again:
 			r.Refused++
 		default:
 			return false
@@ -254,31 +258,49 @@ const (
 
 // send produces records in order, acknowledged by all replicas.
 func (b *Box) send(ctx context.Context, q *Query, input string, partitions int, all []Letter) error {
-	byPartition := map[int][]kafka.Record{}
+	byPartition := map[int][]*Letter{}
 	for i := range all {
 		l := &all[i]
 		p := l.Of.Partition
 		if q.ByKey || !exists(l, partitions) {
 			p = byKey(l, partitions)
 		}
-		one := kafka.Record{Time: l.Time, Headers: []kafka.Header{{Key: headerReplay, Value: []byte(l.Letter.String())}}}
-		if l.Key != nil {
-			one.Key = kafka.NewBytes(l.Key)
-		}
-		if l.Value != nil {
-			one.Value = kafka.NewBytes(l.Value)
-		}
-		byPartition[p] = append(byPartition[p], one)
+		byPartition[p] = append(byPartition[p], l)
 	}
-	for p, records := range byPartition {
-		if err := b.produce(ctx, input, p, records); err != nil {
+	for p, letters := range byPartition {
+		if err := b.produce(ctx, input, p, letters); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *Box) produce(ctx context.Context, topic string, partition int, records []kafka.Record) error {
+// produce sends half as many records at once where the topic takes less.
+func (b *Box) produce(ctx context.Context, topic string, partition int, letters []*Letter) error {
+	records := make([]kafka.Record, len(letters))
+	for i, l := range letters {
+		records[i] = kafka.Record{Time: l.Time, Headers: []kafka.Header{{Key: headerReplay, Value: []byte(l.Letter.String())}}}
+		if l.Key != nil {
+			records[i].Key = kafka.NewBytes(l.Key)
+		}
+		if l.Value != nil {
+			records[i].Value = kafka.NewBytes(l.Value)
+		}
+	}
+	err := b.produceOnce(ctx, topic, partition, records)
+	if half := len(letters) / 2; half > 0 && (errors.Is(err, kafka.MessageSizeTooLarge) || errors.Is(err, kafka.RecordListTooLarge)) {
+		if err = b.produce(ctx, topic, partition, letters[:half]); err == nil {
+			err = b.produce(ctx, topic, partition, letters[half:])
+		}
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("sending %d records to %s[%d]: %w; repeat the command: it skips records that have arrived", len(records), topic, partition, err)
+	}
+	return nil
+}
+
+func (b *Box) produceOnce(ctx context.Context, topic string, partition int, records []kafka.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	res, err := b.client.Produce(ctx, &kafka.ProduceRequest{Topic: topic, Partition: partition, RequiredAcks: kafka.RequireAll,
@@ -286,8 +308,5 @@ func (b *Box) produce(ctx context.Context, topic string, partition int, records 
 	if err == nil {
 		err = res.Error
 	}
-	if err != nil {
-		return fmt.Errorf("sending %d records to %s[%d]: %w; repeat the command: it skips records that have arrived", len(records), topic, partition, err)
-	}
-	return nil
+	return err
 }

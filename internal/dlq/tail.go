@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/segmentio/kafka-go"
+
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
@@ -100,7 +102,7 @@ func (b *Box) lastOf(ctx context.Context, topic string, s broker.Span, most int)
 func (b *Box) follow(ctx context.Context, topic string, s broker.Span, use func(*Letter) error) error {
 	for at := s.End; ; {
 		all, err := broker.Retry(ctx, func(ctx context.Context) (all []record, err error) {
-			all, at, err = b.fetch(ctx, topic, s.Partition, at)
+			all, at, err = b.fetch(ctx, topic, s.Partition, at, kafka.ReadCommitted)
 			return all, err
 		})
 		if ctx.Err() != nil {
