@@ -20,7 +20,7 @@ var rooms = map[string]int{
 	"config":             5100,
 	"delay":              11330,
 	"docs":               20,
-	"internal":           7840,
+	"internal":           7890,
 	"internal/admin":     3940,
 	"internal/dashboard": 1980,
 	"internal/evaluate":  2800,

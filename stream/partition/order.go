@@ -75,8 +75,8 @@ func (g *Log) TakeOrder(number int64) {
 func (g *Log) Orders() int64 { return g.steps.orders }
 
 // Ahead notes, behind an adopted ranking or an order record, how many records of each topic this state had stepped that the log shows
-// later, and the log's watermark there, which the state's may exceed. A state of another history than the log's has some, as with two
-// stores; its next owner must not step as many again.
+// later. A state of another history than the log's has some, as with two stores; its next owner must not step as many again. Reached is the
+// log's watermark there, which the state's may exceed.
 func (g *Log) Ahead(stepped [event.Inputs]int64, reached event.Millis) {
 	g.steps.ahead(stepped, reached)
 }
