@@ -30,8 +30,9 @@ type driven struct {
 	asked, at time.Duration
 }
 
-func newDriver(change func(*Config)) *driver {
-	calm := &kinds[0]
+func newDriver(change func(*Config)) *driver { return newDriverOf(&kinds[0], change) }
+
+func newDriverOf(calm *kind, change func(*Config)) *driver {
 	w := newWorld(1, func(rng *rand.Rand) Config {
 		c := calm.simConfig(farAway, rng)
 		c.CheckpointInterval = 100 * time.Millisecond

@@ -186,20 +186,30 @@ func (l *lookups) forgettable() (segment uint64, ok bool) {
 
 const lookingUp = "looking up ids"
 
-// lookUp asks the store for the ids at the front of each queue that need it. Places are known once the id index is complete.
+// listUnknown lists records of a queue that need a look-up, from one place behind its head to another.
+func (r *runner) listUnknown(q *queue, from, to int) {
+	for k := q.head + from; k < min(q.head+to, len(q.items)); k++ {
+		if it := &q.items[k]; it.batch == 0 && !r.known(it) {
+			r.lookups.add(r.machine, q.topic, it)
+		}
+	}
+}
+
+// lookUp asks the store for the ids at the front of each queue that need it. Places are known once the id index is complete. Each queue's
+// first comes first, and also if too many bytes are held: a replay waits for one of them, and for no other.
 func (t *Task) lookUp() {
 	r := t.run
 	l := &r.lookups
-	if l.inFlight || !r.machine.IsKnownComplete() || r.full(t.now.Mono) || l.held() >= maxFoundBytes {
+	if l.inFlight || !r.machine.IsKnownComplete() || r.full(t.now.Mono) {
 		return
 	}
 	l.clear()
 	for i := range r.queues {
-		q := &r.queues[i]
-		for k := q.head; k < len(q.items) && k-q.head < maxLookUp; k++ {
-			if it := &q.items[k]; it.batch == 0 && !r.known(it) {
-				l.add(r.machine, q.topic, it)
-			}
+		r.listUnknown(&r.queues[i], 0, 1)
+	}
+	if l.held() < maxFoundBytes {
+		for i := range r.queues {
+			r.listUnknown(&r.queues[i], 1, maxLookUp)
 		}
 	}
 	if len(l.refs) == 0 {

@@ -1,6 +1,9 @@
 package task
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,4 +117,39 @@ func TestLookups_StaleOnesAreLetGo(t *testing.T) {
 	require.Zero(t, l.held())
 	l.answered(number, [][]byte{[]byte("late")}, time.Second)
 	require.Zero(t, l.held(), "nobody waits for it any more")
+}
+
+// TestLookUp_OfWhatAReplayWaitsFor: a worker dies behind a ranking whose steps begin with a payoff. The next owner's look-ups of selections,
+// with large entries, take all the room for found values, and the payoff is stepped nevertheless.
+func TestLookUp_OfWhatAReplayWaitsFor(t *testing.T) {
+	const many = 2_100
+	roomy := kinds[0]
+	roomy.config = func(_ *Config, m *partition.Config, _ *rand.Rand) { m.MaxParked, m.MaxParkedBytes = 10_000, 64<<20 }
+	d := newDriverOf(&roomy, nil)
+	d.w.fetchMost = 5000
+	idle := func() { t.Helper(); require.NoError(t, d.run(10*time.Minute, d.idle)) }
+	d.impress(0, many+1, d.w.wall)
+	for i := range many {
+		id := fmt.Sprintf("i-%d", i)
+		d.w.append(event.Payoffs, []byte(id), fmt.Appendf(nil, `{"impression_id":"%s","payoff":1,"more":"%s"}`, id, strings.Repeat("x", 10_000)))
+	}
+	last := fmt.Sprintf("i-%d", many)
+	d.w.append(event.Selections, []byte(last), fmt.Appendf(nil, `{"impression_id":"%s","item":"a"}`, last))
+	idle()
+
+	d.hold = func(e Effect) bool { _, is := e.(Checkpoint); return is }
+	ranked := len(d.w.broker.rankings)
+	d.w.append(event.Payoffs, []byte(last), fmt.Appendf(nil, `{"impression_id":"%s","payoff":1}`, last))
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().Next[event.Payoffs] == many+1 }))
+	d.impress(many+1, 1, d.w.wall)
+	require.NoError(t, d.run(time.Minute, func() bool { return len(d.w.broker.rankings) > ranked }))
+
+	for i := range many {
+		id := fmt.Sprintf("i-%d", i)
+		d.w.append(event.Selections, []byte(id), fmt.Appendf(nil, `{"impression_id":"%s","item":"a"}`, id))
+	}
+	d.hold = nil
+	d.start()
+	idle()
+	require.EqualValues(t, 1, d.p.task.Status().Account.Adopted)
 }
