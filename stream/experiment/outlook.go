@@ -189,6 +189,18 @@ func (p *pair) reached(least float64) int {
 	return last
 }
 
+// paidOfDue returns the lower of both arms' numbers of payoffs that are expected of units past their deadlines. Where unpaid units are worth
+// more than 0, the paid ones alone show the variance.
+func (p *pair) paidOfDue() float64 {
+	var k [2]float64
+	for i := range k {
+		for l := range Lags {
+			k[i] += p.k[i][l] / p.n[i][l] * p.n[i][Lags-1]
+		}
+	}
+	return min(k[0], k[1])
+}
+
 // endOf bounds the lift at the horizon. An arm's payoff by an age is added up from all units that are old enough for each lag: a run-off
 // triangle. Of lag l, let X_l be the payoffs of the n_l units that have reached it. Then
 //
@@ -216,6 +228,9 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 	}
 	if h == nil && p.last < Lags-1 {
 		return refuse(no)
+	}
+	if e.Falls && p.paidOfDue() < leastPayoffs*p.effect*p.each {
+		return refuse("too few units past their deadlines are paid, and payoffs can fall")
 	}
 	left := 1.0
 	if _, v, of := p.difference(p.last); v > 0 {
