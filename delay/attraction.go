@@ -113,6 +113,7 @@ func (a *attraction) perImpression(items []policy.Item, from *policy.Known, fact
 	kappa := c.Kappa()
 	k := &a.known
 	k.Variance, k.Kappa, k.Candidates = from.Variance, from.Kappa, slices.Grow(k.Candidates[:0], len(items))[:len(items)]
+	k.Plain, k.LogDet, k.Ridge = from.Plain, from.LogDet, from.Ridge
 	k.Factors, k.Share, k.Nothing, k.Fair = k.Factors[:0], mean, a.nothing, a.fair()
 	for at, i := range items {
 		x := from.Candidates[at]

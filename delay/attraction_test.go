@@ -169,6 +169,34 @@ func changesNothing(t *testing.T, plain, aware Learner) {
 	}
 }
 
+// TestAttraction_KeepsTheBoundOfFeaturesAlone: the first impression without a selection hardly changes the bonus of the index. Without the
+// determinant it is half as large.
+func TestAttraction_KeepsTheBoundOfFeaturesAlone(t *testing.T) {
+	belief := policy.Belief{Sigma: 0.5}
+	p, err := policy.SpecOf("optimistic").Rank(&policy.Parameters{Belief: belief})
+	require.NoError(t, err)
+	d, err := NewContextual(p, ContextualConfig{Space: shop(t), Belief: belief, Silence: Silence{Law: SilenceAtOnce}})
+	require.NoError(t, err)
+	attracted(d, 0)
+	d.Grow(5)
+	require.NoError(t, d.Loaded())
+	items, order := sequence(5), []int32{0, 1, 2, 3, 4}
+	about := contextOf(d, 7, 5)
+	bonus := func() float64 {
+		why := d.Explain(items, about, 1).Why[0]
+		return why.Index - why.Mean
+	}
+	for k := range int64(2000) {
+		fb := Feedback{Ref: k, Item: items[0], Candidates: items, Order: order, Payoff: 1, X: randomRow(policy.Key(k), 0)}
+		d.Selected(fb)
+		d.Paid(fb)
+	}
+	before := bonus()
+	d.Unselected(Feedback{Ref: 2000, Candidates: items, Order: order})
+	require.True(t, d.attraction.differs())
+	require.InEpsilon(t, before, bonus(), 0.1)
+}
+
 // TestAttraction_RanksByPayoffPerImpression: an item that pays less than another, but from which far fewer users leave, leads. One that
 // maximises payoff per selection, or learns no shares, fails.
 func TestAttraction_RanksByPayoffPerImpression(t *testing.T) {
