@@ -240,7 +240,7 @@ func (r *Robust) Explain(candidates []policy.Item, about *policy.Context, key po
 	r.Decide(candidates, about, key, &x.Decision)
 	for k, i := range candidates {
 		y, known := &x.Why[k], r.reading(i)
-		y.N, y.Worth, y.Mean, y.InFlight = r.table.Pooled(i).N, known.Worth, known.Mean, int64(r.flights.Own(i).N)
+		y.N, y.Worth, y.Mean, y.InFlight = r.table.Pooled(i).N, known.Worth, known.Mean, int64(r.flights.Pooled(i))
 		y.Lower, y.Upper, y.Index, y.BeatenBy = known.Mean, known.Mean, r.worths.Values()[k], -1
 	}
 	if a := r.attraction; a.differs() {

@@ -484,7 +484,7 @@ func tightest(a, q, ww []float64, tau float64) int {
 			break
 		}
 		d := 1 / x
-		short += q[i] - float64(ww[i]*d)*d
+		short += q[i] - float64(float64(ww[i]*d)*d)
 		if short > most {
 			most, k = short, i
 		}
