@@ -353,6 +353,22 @@ func TestReplay_OfOneRecordRefusedTwice(t *testing.T) {
 	require.Equal(t, []int{0, 1}, []int{r.Sent, r.Before})
 }
 
+// TestReplay_OfOneRecordRefusedTwice_ByKey: a copy in another partition has the time of the first refusal.
+func TestReplay_OfOneRecordRefusedTwice_ByKey(t *testing.T) {
+	p := open(t, testenv.Embedded(t))
+	early := time.Now().Add(-3 * time.Hour)
+	key := []byte("i")
+	other := 1 - kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: key}, 0, 1)
+	offset := p.refuse("-p", other, "wrong_type", early, key, []byte("v"))
+	p.refused("-p", other, offset, "unknown_learner", early.Add(time.Hour), key, []byte("v"))
+	q := all
+	q.Do, q.ByKey = true, true
+	require.Equal(t, 1, p.replay(q).Sent)
+	q.From = early.Add(time.Minute)
+	r := p.replay(q)
+	require.Equal(t, []int{0, 1}, []int{r.Sent, r.Before})
+}
+
 // TestReplay_BehindAnOpenTransaction: records that were sent again are found before the transaction has ended.
 func TestReplay_BehindAnOpenTransaction(t *testing.T) {
 	p := open(t, testenv.Embedded(t))

@@ -148,14 +148,18 @@ func byKey(l *Letter, partitions int) int {
 	return int(state.PartitionOf(l.Key, partitions))
 }
 
-// choose selects a partition's dead letters, the first of each record, and records the destination of every letter.
+// choose selects a partition's dead letters, the first of each record, and records the destination of every letter. It gives those selected
+// the time of the record's first refusal, even if the query leaves that out.
 func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span, partitions int, sent map[string]sending, r *Replayed) (all []Letter, err error) {
-	seen := map[refusal]bool{}
+	seen, first := map[refusal]bool{}, map[refusal]time.Time{}
 	err = b.read(ctx, b.topics.DLQ(input), s, func(one *record) error {
 		l, ok := letterOf(one)
 		id := refusal{l.Of, contentOf(l.Key, l.Value)}
 		if ok && l.Of.Topic == input && l.Complete() {
 			sent[l.Letter.String()] = sending{id, byKey(&l, partitions)}
+			if first[id].IsZero() {
+				first[id] = l.Time
+			}
 		}
 		switch {
 		case !ok || l.Of.Topic != input || !q.takes(&l):
@@ -165,7 +169,7 @@ func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span,
 			r.Duplicate++
 		default:
 			seen[id] = true
-			l.Key, l.Value, l.Headers = nil, nil, nil
+			l.Time, l.Key, l.Value, l.Headers = first[id], nil, nil, nil
 			all = append(all, l)
 		}
 		return nil
