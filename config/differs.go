@@ -10,6 +10,26 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
+// passwords are those that stand in the file.
+var passwords = []struct {
+	key string
+	of  func(*Config) Secret
+}{
+	{"kafka.sasl.password", func(c *Config) Secret { return c.Kafka.SASL.Password }},
+	{"kafka.schema_registry.password", func(c *Config) Secret { return c.Kafka.SchemaRegistry.Password }},
+	{"redis.password", func(c *Config) Secret { return c.Redis.Password }},
+}
+
+// IsPassword reports whether a key that Added returns is that of a password.
+func IsPassword(key string) bool {
+	for _, p := range passwords {
+		if p.key == key {
+			return true
+		}
+	}
+	return false
+}
+
 // Differing returns the settings in which two configurations differ, in the order of the file, with defaults filled in. A learner of only
 // one of them is one difference. Secrets are compared, and not shown.
 func (c *Config) Differing(other *Config) (keys []string) {
@@ -23,14 +43,10 @@ func (c *Config) Differing(other *Config) (keys []string) {
 // Added returns the learners that only other has, and the other differences.
 func (c *Config) Added(other *Config) (keys, learners []string) {
 	keys = differing("", settings, c, other)
-	if c.Kafka.SASL.Password != other.Kafka.SASL.Password {
-		keys = append(keys, "kafka.sasl.password")
-	}
-	if c.Kafka.SchemaRegistry.Password != other.Kafka.SchemaRegistry.Password {
-		keys = append(keys, "kafka.schema_registry.password")
-	}
-	if c.Redis.Password != other.Redis.Password {
-		keys = append(keys, "redis.password")
+	for _, p := range passwords {
+		if p.of(c) != p.of(other) {
+			keys = append(keys, p.key)
+		}
 	}
 	more, learners := differingBy("learners.", learnerSettings, c.Learners, other.Learners, func(l *Learner) string { return l.Name })
 	keys = append(keys, more...)

@@ -62,17 +62,14 @@ func (s *reloads) configured(cfg *config.Config) (*configured, error) {
 	return &configured{cfg, a, options.Registry, a.Board.Handler(), authorities}, nil
 }
 
-// secrets are settings that a reload applies: without them the worker could lose its servers soon.
-var secrets = []string{"kafka.sasl.password", "kafka.schema_registry.password", "redis.password"}
-
-// takeOver implements reloader, for changes of added learners, secrets and authorities only. It makes the app at once, so that a fault
-// leaves the present one running.
+// takeOver implements reloader, for changes of added learners, passwords and authorities only: without the latter the worker could lose its
+// servers soon. It makes the app at once, so that a fault leaves the present one running.
 func (s *reloads) takeOver(cfg *config.Config) (cannot []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rest, added := s.present.cfg.Added(cfg)
 	rest = restOf(rest)
-	if slices.ContainsFunc(rest, func(key string) bool { return !slices.Contains(secrets, key) }) {
+	if slices.ContainsFunc(rest, func(key string) bool { return !config.IsPassword(key) }) {
 		for _, name := range added {
 			rest = append(rest, "learners."+name)
 		}

@@ -14,10 +14,11 @@ import (
 
 // Hint returns the probable cause of a dead letter, for authors of producers; "" if unknown. Its reason and detail only name the fault.
 func Hint(l *Letter) string {
-	v, unread := l.Value, l.Reason == string(event.MalformedJSON)                   // other reasons are of formats that were understood
+	v := l.Value
 	if _, body, ok := event.SchemaID(v); ok && bytes.HasPrefix(body, []byte("{")) { // JSON Schema's serializer: read as JSON
 		v = body
 	}
+	unread := l.Reason == string(event.MalformedJSON) // other reasons are of formats that were understood
 	switch {
 	case v == nil:
 		return "the value is null, a tombstone: nothing is deleted from these topics; keep tombstones out of them (a compacting connector or KTable sends them)"

@@ -339,34 +339,30 @@ func TestReplayTakesWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestReplay_OfOneRecordRefusedTwice: a filter that leaves out its first dead letter does not have it sent once more.
-func TestReplay_OfOneRecordRefusedTwice(t *testing.T) {
-	p := open(t, testenv.Embedded(t))
-	early := time.Now().Add(-3 * time.Hour)
-	offset := p.refuse("-p", 0, "wrong_type", early, []byte("i"), []byte("v"))
-	p.refused("-p", 0, offset, "unknown_learner", early.Add(time.Hour), []byte("i"), []byte("v"))
-	q := all
-	q.Do = true
-	require.Equal(t, 1, p.replay(q).Sent)
-	q.From = early.Add(time.Minute)
-	r := p.replay(q)
-	require.Equal(t, []int{0, 1}, []int{r.Sent, r.Before})
+// sendsOnce requires that a replay sends one record, and that a later one finds it sent.
+func (p *post) sendsOnce(q, later dlq.Query) {
+	p.t.Helper()
+	q.Do, later.Do = true, true
+	require.Equal(p.t, 1, p.replay(q).Sent)
+	r := p.replay(later)
+	require.Equal(p.t, []int{0, 1}, []int{r.Sent, r.Before})
 }
 
-// TestReplay_OfOneRecordRefusedTwice_ByKey: a copy in another partition has the time of the first refusal.
-func TestReplay_OfOneRecordRefusedTwice_ByKey(t *testing.T) {
-	p := open(t, testenv.Embedded(t))
-	early := time.Now().Add(-3 * time.Hour)
-	key := []byte("i")
-	other := 1 - kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: key}, 0, 1)
-	offset := p.refuse("-p", other, "wrong_type", early, key, []byte("v"))
-	p.refused("-p", other, offset, "unknown_learner", early.Add(time.Hour), key, []byte("v"))
-	q := all
-	q.Do, q.ByKey = true, true
-	require.Equal(t, 1, p.replay(q).Sent)
-	q.From = early.Add(time.Minute)
-	r := p.replay(q)
-	require.Equal(t, []int{0, 1}, []int{r.Sent, r.Before})
+// TestReplay_OfOneRecordRefusedTwice: a filter that leaves out its first dead letter does not have it sent once more. A copy in another
+// partition has the time of the first refusal.
+func TestReplay_OfOneRecordRefusedTwice(t *testing.T) {
+	for _, byKey := range []bool{false, true} {
+		p := open(t, testenv.Embedded(t))
+		early, key := time.Now().Add(-3*time.Hour), []byte("i")
+		other := 1 - kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: key}, 0, 1)
+		offset := p.refuse("-p", other, "wrong_type", early, key, []byte("v"))
+		p.refused("-p", other, offset, "unknown_learner", early.Add(time.Hour), key, []byte("v"))
+		q := all
+		q.ByKey = byKey
+		later := q
+		later.From = early.Add(time.Minute)
+		p.sendsOnce(q, later)
+	}
 }
 
 // TestReplay_BehindAnOpenTransaction: records that were sent again are found before the transaction has ended.
@@ -379,11 +375,7 @@ func TestReplay_BehindAnOpenTransaction(t *testing.T) {
 	defer upstream.Close()
 	require.NoError(t, upstream.BeginTransaction())
 	require.NoError(t, upstream.ProduceSync(t.Context(), &kgo.Record{Topic: p.group + "-p", Value: []byte("open")}).FirstErr())
-	q := all
-	q.Do = true
-	require.Equal(t, 1, p.replay(q).Sent)
-	r := p.replay(q)
-	require.Equal(t, []int{0, 1}, []int{r.Sent, r.Before})
+	p.sendsOnce(all, all)
 	require.NoError(t, upstream.EndTransaction(t.Context(), kgo.TryAbort))
 }
 

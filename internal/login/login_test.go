@@ -209,7 +209,7 @@ func TestCache_OfAnIssuerThatHangs(t *testing.T) {
 		_, err := c.Token(t.Context())
 		require.NoError(t, err)
 		hangs = true
-		time.Sleep(85 * time.Second)
+		time.Sleep(85 * time.Second) // on the clock of synctest
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
@@ -222,7 +222,7 @@ func TestCache_OfAnIssuerThatHangs(t *testing.T) {
 			})
 		}
 		all.Wait()
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) // likewise
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		_, err = c.Token(ctx)

@@ -37,27 +37,21 @@ func TestStored(t *testing.T) {
 // TestMixture_HoldsOnOneSide: terms that are bounded from below, mostly 0 and seldom 20, exceed their means by the bound at some look in at
 // most α/2 of runs. More than 30 of 400 do with a probability below 1e-7. They fall below their means by more than it in a quarter of the runs.
 func TestMixture_HoldsOnOneSide(t *testing.T) {
-	const p, runs = 0.05, 400
+	const p = 0.05
 	m := New(0.05, 1, 1000)
-	above, below := 0, 0
-	for seed := range uint64(runs) {
+	above, below := counts(func(seed uint64) (over, under bool) {
 		random, s, v := rand.New(rand.NewPCG(seed, 17)), 0.0, 0.0
-		over, under := false, false
 		for range 1000 {
 			x := 0.0
 			if random.Float64() < p {
 				x = 1 / p
 			}
 			s, v = s+x-1, v+x*x
-			over, under = over || s >= m.Bound(v), under || -s >= m.Bound(v)
+			bound := m.Bound(v)
+			over, under = over || s >= bound, under || -s >= bound
 		}
-		if over {
-			above++
-		}
-		if under {
-			below++
-		}
-	}
+		return over, under
+	})
 	require.LessOrEqual(t, above, 30)
 	require.Greater(t, below, 30)
 }

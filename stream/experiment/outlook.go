@@ -272,14 +272,13 @@ func (p *pair) few() string {
 			k[i] += p.k[i][l]
 		}
 	}
-	least := math.Ceil(leastPayoffs * p.effect * p.each)
-	switch {
-	case min(k[0], k[1]) >= least && p.last >= 0:
-		return ""
-	case min(k[0], k[1]) >= least:
+	if least := math.Ceil(leastPayoffs * p.effect * p.each); min(k[0], k[1]) < least {
+		return fmt.Sprintf("%.0f and %.0f payoffs are too few, each arm needs %.0f", k[0], k[1], least)
+	}
+	if p.last < 0 {
 		return fmt.Sprintf("%.0f and %.0f impressions are too few, each arm needs %.0f", p.n[0][0], p.n[1][0], math.Ceil(leastPayoffs*p.effect))
 	}
-	return fmt.Sprintf("%.0f and %.0f payoffs are too few, each arm needs %.0f", k[0], k[1], least)
+	return ""
 }
 
 // scale holds the mean payoff of a unit, and the radius of bounds.

@@ -289,10 +289,8 @@ func TestLate_OfParts(t *testing.T) {
 func TestParts_OfOnePayoff(t *testing.T) {
 	e := feed(t, Settings{InParts: true})
 	history := HistoryOf(lagHorizon, func(age int64) float64 { return -math.Expm1(-float64(age) / 500) })
-	wrong, known := 0, 0
-	for seed := range uint64(400) {
-		random := rand.New(rand.NewPCG(seed, 9))
-		r, is, knows := NewRunOff(2, lagHorizon), false, false
+	wrong, known := verdicts(func(seed uint64, look func(End)) {
+		random, r := rand.New(rand.NewPCG(seed, 9)), NewRunOff(2, lagHorizon)
 		for at := int64(0); at < 6000; at++ {
 			arm := e.Arm(fmt.Append(nil, "u-", seed, "-", at))
 			r.Enter(arm, at, Unit(1, 0))
@@ -310,10 +308,21 @@ func TestParts_OfOnePayoff(t *testing.T) {
 				r.EndUpTo(at + 1)
 				totals := NewLagTotals(2)
 				totals.Add(r)
-				o := e.Outlook(e.Index("feed"), totals, history, "").End
-				is, knows = is || o.Verdict == Better || o.Verdict == Worse, knows || o.Verdict != Refused
+				look(e.Outlook(e.Index("feed"), totals, history, "").End)
 			}
 		}
+	})
+	require.LessOrEqual(t, wrong, mostWrong)
+	require.Greater(t, known, 300)
+}
+
+// verdicts plays 400 runs of arms that are the same. It counts those that say at some look that the arms differ, and those that say anything.
+func verdicts(play func(seed uint64, look func(End))) (wrong, known int) {
+	for seed := range uint64(400) {
+		is, knows := false, false
+		play(seed, func(o End) {
+			is, knows = is || o.Verdict == Better || o.Verdict == Worse, knows || o.Verdict != Refused
+		})
 		if is {
 			wrong++
 		}
@@ -321,8 +330,7 @@ func TestParts_OfOnePayoff(t *testing.T) {
 			known++
 		}
 	}
-	require.LessOrEqual(t, wrong, mostWrong)
-	require.Greater(t, known, 300)
+	return wrong, known
 }
 
 // aged makes a run-off of units each paid 1 with a chance, at an age that draw gives.
@@ -356,10 +364,8 @@ func TestAtHorizon_OfFewDue(t *testing.T) {
 		{60, 300, 0.4, 0.3, 300},
 		{550, 500, 0, 0.035, 0}, // 55 of the control are due, of which two are paid
 	} {
-		wrong, known := 0, 0
-		for seed := range uint64(400) {
-			random := rand.New(rand.NewPCG(seed, 13))
-			r, is, knows := NewRunOff(2, lagHorizon), false, false
+		wrong, known := verdicts(func(seed uint64, look func(End)) {
+			random, r := rand.New(rand.NewPCG(seed, 13)), NewRunOff(2, lagHorizon)
 			for bucket := range int64(Lags + 8) {
 				units, at := world.units, bucket*BucketWidth(lagHorizon)
 				if bucket == 0 {
@@ -383,16 +389,9 @@ func TestAtHorizon_OfFewDue(t *testing.T) {
 				}
 				totals := NewLagTotals(2)
 				totals.Add(r)
-				o := e.AtHorizon(e.Index("feed"), totals)
-				is, knows = is || o.Verdict == Better || o.Verdict == Worse, knows || o.Verdict != Refused
+				look(e.AtHorizon(e.Index("feed"), totals))
 			}
-			if is {
-				wrong++
-			}
-			if knows {
-				known++
-			}
-		}
+		})
 		t.Logf("%+v: %d wrong, %d known", world, wrong, known)
 		require.LessOrEqual(t, wrong, mostWrong)
 		require.GreaterOrEqual(t, known, world.known)

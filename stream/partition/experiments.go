@@ -386,12 +386,13 @@ func (x *trial) guard() {
 		if k == x.ControlArm() || v.tripped || totals[k].N == 0 {
 			continue
 		}
-		l, end := x.Lift(k, totals), x.AtHorizon(k, lags)
-		switch {
-		case l.Verdict == experiment.Refused: // the shares hold for both
-		case l.Trips(margin):
+		l := x.Lift(k, totals)
+		if l.Verdict == experiment.Refused { // in the end, too
+			continue
+		}
+		if l.Trips(margin) {
 			v.take(&verdictOf{units: l.Units, lower: l.Lower, upper: l.Upper})
-		case end.Trips(margin):
+		} else if end := x.AtHorizon(k, lags); end.Trips(margin) {
 			v.take(&verdictOf{units: l.Units, lower: end.Lower, upper: end.Upper})
 		}
 	}

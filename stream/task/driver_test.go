@@ -32,9 +32,9 @@ type driven struct {
 
 func newDriver(change func(*Config)) *driver { return newDriverOf(&kinds[0], change) }
 
-func newDriverOf(calm *kind, change func(*Config)) *driver {
+func newDriverOf(k *kind, change func(*Config)) *driver {
 	w := newWorld(1, func(rng *rand.Rand) Config {
-		c := calm.simConfig(farAway, rng)
+		c := k.simConfig(farAway, rng)
 		c.CheckpointInterval = 100 * time.Millisecond
 		if change != nil {
 			change(&c)

@@ -182,14 +182,10 @@ func (s *isolated) records(ctx context.Context, t event.Topic) ([]map[int64]stri
 	})
 }
 
+// stoppedAt reports whether a partition has stopped, or waits behind a transaction whose end its topic has lost: Kafka sends no record behind
+// the beginning of one.
 func stoppedAt(readyz string, partition int) bool {
-	at := fmt.Sprintf("partition %d: stopped ", partition)
-	return strings.Contains(readyz, at+"(topic)") || strings.Contains(readyz, at+"(witness)") || nothingRead(partition).MatchString(readyz)
-}
-
-// nothingRead matches the line of a partition whose topic has lost the end of a transaction: Kafka sends no record behind its beginning.
-func nothingRead(partition int) *regexp.Regexp {
-	return regexp.MustCompile(fmt.Sprintf(`(?m)^partition %d: .*%v`, partition, task.ErrNothingRead))
+	return regexp.MustCompile(fmt.Sprintf(`(?m)^partition %d: (stopped \((topic|witness)\)|.*%v)`, partition, task.ErrNothingRead)).MatchString(readyz)
 }
 
 // judge compares partitions that go on with the present log: nothing may come from lost records.
